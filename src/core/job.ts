@@ -1,0 +1,105 @@
+import type { CalendarDefinition, Schedule, ScheduleBounds } from './schedule/types.ts';
+
+/**
+ * States of a job. `enabled` fires. `paused` keeps its place and fires nothing; what passed goes by the misfire policy at
+ * resume. `finished` has no occurrence left. `terminated` was ended by a person, is kept and never fires again. `error`
+ * cannot fire for the reason that stands beside it. Delete removes the job, so there is no state for it.
+ */
+export type JobState = 'enabled' | 'paused' | 'finished' | 'terminated' | 'error';
+
+/** What happens to occurrences that were not published within `misfireAfter` of their time. */
+export interface MisfirePolicy {
+  /** `once`: the latest missed one fires; `skip`: none; `all`: each, in order, behind a cursor. */
+  mode: 'once' | 'skip' | 'all';
+  /** Missed occurrences older than this, in ms, are dropped and counted. */
+  maxAgeMs?: number;
+  /** At most this many of the latest missed occurrences fire. */
+  maxNumber?: number;
+  /** Make-up fires per second. */
+  maxPerSecond?: number;
+}
+
+/**
+ * What a user says about a job, in normal form: all times in UTC ms, a fixed rate always anchored, a delay turned into its
+ * time, a maximum count turned into an end time. Two definitions that are equal in this form are the same ("unchanged").
+ */
+export interface JobDefinition {
+  schedule: Schedule;
+  bounds: ScheduleBounds;
+  misfire: MisfirePolicy;
+  /** Text of the payload, byte for byte as it came; it is the value of every trigger. */
+  payload: string;
+  contentType: string;
+  /** Free text for people; no meaning for the engine. */
+  description?: string;
+  labels?: Record<string, string>;
+}
+
+/** Position of a change in the changes topic. */
+export interface ChangePosition {
+  partition: number;
+  offset: number;
+}
+
+/** A job as the job store keeps it. (cluster, key) is unique; (shard, number) is unique. */
+export interface Job extends JobDefinition {
+  cluster: string;
+  key: string;
+  /** Counts every change, from 1. */
+  version: number;
+  state: JobState;
+  stateReason?: string;
+  shard: number;
+  number: number;
+  createdMs: number;
+  updatedMs: number;
+  /** Occurrences after this instant belong to this version, those up to it to the one before. */
+  cutMs: number;
+  /** Last change applied: a change at or before it changes nothing. */
+  position: ChangePosition;
+  /** Request id of the last change and its result, for the answer to a repeated message. */
+  lastChange: { id: string; result: ChangeResult };
+  /** A deleted job stands as a tombstone until its change cannot come again. */
+  deleted?: boolean;
+}
+
+export type ChangeResult = 'created' | 'updated' | 'unchanged' | 'deleted' | 'fired';
+
+/** What a wheel must know of a job; the job record in the trigger store holds exactly this (`record.ts`). */
+export interface JobRecord {
+  cluster: string;
+  key: string;
+  version: number;
+  state: JobState;
+  createdMs: number;
+  cutMs: number;
+  schedule: Schedule;
+  bounds: ScheduleBounds;
+  misfire: MisfirePolicy;
+  payload: string;
+  contentType: string;
+  /** The exclusion calendars that the bounds name, as they were when this version was made. */
+  calendars?: Record<string, CalendarDefinition>;
+}
+
+/** A logical cluster (tenant). */
+export interface Cluster {
+  name: string;
+  topic: string;
+  partitions: number;
+  envelope: 'cloudevents' | 'compact';
+  delivery: Delivery;
+  createdMs: number;
+}
+
+export type Delivery = 'at-least-once' | 'exactly-once';
+
+/** Execution id of one occurrence: `SHARD-NUMBER-NOMINALMS`; the version is an attribute, not part of the id. */
+export function executionId(shard: number, number: number, nominalMs: number): string {
+  return `${shard}-${number}-${nominalMs}`;
+}
+
+/** A run that no schedule made ends in `-f` and its request's key. */
+export function firedExecutionId(shard: number, number: number, nominalMs: number, requestKey: string): string {
+  return `${shard}-${number}-${nominalMs}-f${requestKey}`;
+}

@@ -1,0 +1,81 @@
+/**
+ * Every limit of the product, with its unit in the name and its reason beside it. How limits relate is asserted at the end,
+ * when the module is loaded, so that a change that breaks a relation cannot start.
+ */
+export const LIMITS = {
+  // Jobs and requests.
+  /** UTF-8 bytes of a job key: it is a Kafka key, part of a Redis record and of a URL. */
+  jobKeyBytes: 255,
+  /** UTF-8 bytes of a payload: well below Kafka's default max.message.bytes of 1,048,588 with headers and batch overhead. */
+  payloadBytes: 256 * 1024,
+  /** Bytes of one request body that is not a stream (and of one line of a stream). */
+  bodyBytes: 1024 * 1024,
+  /** Nested arrays and objects in a request: parsers of others recurse, so deeper input is refused. */
+  jsonDepth: 64,
+  /** Jobs of a JSON array that is answered line by line. */
+  bulkArrayItems: 1_000,
+  /** Errors of a bulk operation that are kept line by line; beyond, they are only counted. */
+  operationErrors: 1_000,
+  /** Jobs on one page of a list. */
+  pageItems: 1_000,
+  previewCount: 1_000,
+  clusterNameBytes: 63,
+  clusters: 1_000,
+  calendarsPerJob: 8,
+  // Schedules.
+  /** Least and greatest period of a fixed rate, in ms: 100 ms and 10 years of 366 days. */
+  ratePeriodMinMs: 100,
+  ratePeriodMaxMs: 10 * 366 * 86_400_000,
+  /** Greatest time that a schedule may name: 9999-12-31T23:59:59.999Z, the end of RFC 3339. */
+  timeMaxMs: 253_402_300_799_999,
+  /** Greatest maximum count: it becomes an end time by counting. */
+  maxCount: 1_000_000,
+  // Shards and wheels.
+  /** Jobs of one shard: one ZSET, one scan, one page of memory. */
+  shardJobs: 10_000,
+  /** Bits of a job number and of a version inside a ZSET member; together below 2^53. */
+  jobNumberBits: 36,
+  memberVersionBits: 16,
+  /** A scan reaches this far ahead, in ms, and starts again when less than `scanAheadMinMs` is left. */
+  scanAheadMs: 16_000,
+  /** Redis may fail over in 10 s: the horizon must reach past that. */
+  scanAheadMinMs: 11_000,
+  /** Width of a wheel's finest bucket, in ms: no trigger is late by more than this through the wheel itself. */
+  wheelTickMs: 1,
+  /** Unpublished for longer than this is a misfire, in ms. */
+  misfireAfterMs: 10_000,
+  /** Triggers of one batch that goes to the bus: bounds one request's memory. */
+  publishBatchTriggers: 5_000,
+  /** Batches that a slot may have on the way; beyond, the wheel waits. */
+  publishBatchesInFlight: 4,
+  /** Members of one write-back. */
+  writeBackMembers: 500,
+  // Leases.
+  /** A worker renews its session this often, in ms. */
+  sessionRenewMs: 500,
+  /** A manager takes a session for dead when it saw no beat for this long by its own monotonic clock, in ms. */
+  sessionDeadMs: 2_000,
+  /** A worker trusts itself for this long after the start of its last successful renewal, in ms. */
+  sessionTrustMs: 1_500,
+  /** Clock difference against the store's clock that is refused at start, in ms. */
+  clockSkewMs: 500,
+  // Answers.
+  /** A single write waits this long for the applier's answer, in ms; then 202. */
+  answerWaitMs: 5_000,
+  /** A single write waits this long for the owner's answer after the applier's, in ms. */
+  ownerAnswerWaitMs: 100,
+} as const;
+
+function assertRelation(holds: boolean, rule: string): void {
+  if (!holds) throw new Error(`limits.ts: ${rule}`);
+}
+
+assertRelation(LIMITS.jobNumberBits + LIMITS.memberVersionBits < 53, 'a member is a plain number');
+assertRelation(LIMITS.scanAheadMinMs < LIMITS.scanAheadMs, 'a scan starts before the horizon is used up');
+assertRelation(LIMITS.scanAheadMinMs > 10_000, 'the horizon reaches past a Redis failover of 10 s');
+assertRelation(
+  LIMITS.sessionTrustMs < LIMITS.sessionDeadMs,
+  'a worker stops trusting itself before it is declared dead',
+);
+assertRelation(LIMITS.sessionRenewMs * 2 < LIMITS.sessionTrustMs, 'one lost renewal costs no trust');
+assertRelation(LIMITS.payloadBytes < LIMITS.bodyBytes, 'the largest payload fits into a request');

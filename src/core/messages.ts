@@ -1,0 +1,137 @@
+import type { ErrorCode } from './errors.ts';
+import type { ChangeResult, JobDefinition, JobState } from './job.ts';
+
+/**
+ * The messages that the engine's parts send each other on the bus. All are JSON in UTF-8; `v` is the version of the form,
+ * so that processes of two versions can run side by side.
+ */
+
+/** What is to happen to one job. A `put` creates or replaces; the preconditions make it a pure create or a pure replace. */
+export type ChangeAction =
+  | { kind: 'put'; definition: JobDefinition; paused: boolean; onlyIf?: 'absent' | 'present' }
+  /** Fields to set; absent fields stay. The definition is checked again as a whole by the applier. */
+  | { kind: 'patch'; fields: Partial<JobDefinition> }
+  | { kind: 'delete' }
+  | { kind: 'pause' }
+  | { kind: 'resume' }
+  | { kind: 'terminate' }
+  /** The zone data or a calendar changed under the job: its times are computed anew. */
+  | { kind: 'recompute'; reason: string }
+  /** One run at once, beside the schedule; `requestKey` ends its execution id. */
+  | { kind: 'fire'; requestKey: string };
+
+/** One change of one job, keyed `CLUSTER/KEY` in the changes topic, so that the changes of a job are in order. */
+export interface Change {
+  v: 1;
+  /** Names the request: a repeat has the same id. */
+  id: string;
+  cluster: string;
+  key: string;
+  /** Instant of the change by the clock of the API process, UTC ms: the cut between the old and the new version. */
+  atMs: number;
+  action: ChangeAction;
+  ifVersion?: number;
+  /** API process (incarnation) that waits for the answer. */
+  replyTo?: string;
+  /** Line of a bulk operation. */
+  operation?: { key: string; line: number };
+}
+
+/** Answer of the applier (`from: 'applier'`) or of the owner of the slot (`from: 'owner'`), keyed by `replyTo`. */
+export interface Answer {
+  v: 1;
+  id: string;
+  replyTo: string;
+  from: 'applier' | 'owner';
+  /** The applier sent the change to the fast path: the owner will answer as well. */
+  ownerFollows: boolean;
+  outcome:
+    | { ok: true; result: ChangeResult; version: number; state: JobState }
+    | { ok: false; code: ErrorCode; detail: string; field?: string };
+}
+
+/**
+ * One change of a job for the owner of its slot. `record` is the encoded job record (base64) of the new version, null when
+ * the job is deleted; `former` that of the version before, so that an owner who never saw it knows which times it had.
+ */
+export interface FastMessage {
+  v: 1;
+  id: string;
+  shard: number;
+  number: number;
+  version: number;
+  /** Occurrences after this instant belong to the new version, UTC ms. */
+  cutMs: number;
+  /** Next effective time of the new version at the cut, or null: none (paused, finished, terminated, deleted). */
+  score: number | null;
+  record: string | null;
+  former: string | null;
+  /** A single run outside the schedule: nothing else changes. */
+  fire?: { requestKey: string; nominalMs: number };
+  replyTo?: string;
+  result: ChangeResult;
+}
+
+/**
+ * Progress of a slot, keyed `progress` in its partition: all effective times up to `t` are published, behind a cursor or
+ * recorded as misfired; all fast-path messages before `o` are covered. `lagging` names shards with a T of their own.
+ * An adopt record, keyed `adopt`, is written by a new owner before it reads: only what stands before it counts.
+ */
+export interface Progress {
+  v: 1;
+  epoch: number;
+  incarnation: string;
+  /** Tick T, UTC ms. */
+  t: number;
+  /** Offset O in the slot's fast-path partition: the first message not covered. */
+  o: number;
+  /** Rises by one with each record of an epoch. */
+  n: number;
+  lagging?: Record<string, number>;
+}
+
+export interface Adopt {
+  v: 1;
+  epoch: number;
+  incarnation: string;
+}
+
+/**
+ * A cursor, keyed `SHARD-NUMBER` (or with the request for a run of its own): the job owes its occurrences with effective
+ * times in (from, T]. A null value ends it.
+ */
+export interface Cursor {
+  v: 1;
+  shard: number;
+  number: number;
+  /** Effective time up to which all is paid, UTC ms. */
+  fromMs: number;
+  /** Effective time up to which it owes, UTC ms. */
+  toMs: number;
+  reason: 'misfire' | 'topic-missing';
+}
+
+export const PROGRESS_KEY = 'progress';
+export const ADOPT_KEY = 'adopt';
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+export function encodeMessage(message: Change | Answer | FastMessage | Progress | Adopt | Cursor): Uint8Array {
+  return encoder.encode(JSON.stringify(message));
+}
+
+/** Decodes what `encodeMessage` made; null for bytes of another form, which the reader counts and leaves. */
+export function decodeMessage<T extends { v: 1 }>(bytes: Uint8Array): T | null {
+  try {
+    const parsed: unknown = JSON.parse(decoder.decode(bytes));
+    return typeof parsed === 'object' && parsed !== null && 'v' in parsed && parsed.v === 1 ? (parsed as T) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Key of a change: cluster names have no slash, so the first one parts the two. */
+export function changeKey(cluster: string, key: string): string {
+  return `${cluster}/${key}`;
+}

@@ -1,0 +1,121 @@
+/**
+ * The bus: topics of partitions, each an ordered log. Kafka in cluster mode, a table in embedded mode.
+ *
+ * Contract
+ * - Records of one partition are read in the order of their offsets; offsets rise and may have holes.
+ * - `producer.send` answers when every record is durable. When it fails, what became durable is unknown, except where the
+ *   error says otherwise; inside one producer a repeat by the adapter itself never doubles a record (idempotent).
+ * - A *lane* is a transactional producer with a fixed id. Opening it fences every earlier holder of the id: their next
+ *   commit fails with `lane-fenced`, their open transaction is aborted. A lane's commit is atomic: all records and all
+ *   offsets, or nothing. A commit whose outcome is unknown is resolved by the adapter (repeat of the same end, never a
+ *   second transaction) before it answers or throws.
+ * - Readers and groups see committed records only. A reader never skips: it reads from exactly the offset it was given.
+ * - `key` is text (UTF-8); `value` null is a tombstone for compacted topics.
+ */
+export interface Bus {
+  /** Makes the topics that are missing; those that exist are left alone, but a lower partition count is refused. */
+  ensureTopics(topics: readonly TopicSpec[]): Promise<void>;
+  deleteTopics(names: readonly string[]): Promise<void>;
+  /** Number of partitions; fails with `topic-unknown`. */
+  partitions(topic: string): Promise<number>;
+  /** First offset and the offset after the last committed record of each partition. */
+  offsets(topic: string): Promise<{ first: number; end: number }[]>;
+  producer(): Promise<BusProducer>;
+  lane(id: string): Promise<BusLane>;
+  /** Reads one partition from an offset (`first` and `end` are resolved when it opens). */
+  reader(topic: string, partition: number, from: number | 'first' | 'end'): Promise<BusReader>;
+  /** Joins a consumer group on one topic; partitions are shared between the members. */
+  join(group: string, topic: string, handler: GroupHandler): Promise<GroupMember>;
+  close(): Promise<void>;
+}
+
+export interface TopicSpec {
+  name: string;
+  partitions: number;
+  /** Kept for ever, the last record of each key. */
+  compacted?: boolean;
+  retentionMs?: number;
+  /** Per partition. */
+  retentionBytes?: number;
+}
+
+export interface BusMessage {
+  partition: number;
+  key: string | null;
+  value: Uint8Array | null;
+  headers?: Readonly<Record<string, string>>;
+}
+
+export interface BusRecord extends BusMessage {
+  offset: number;
+  /** Broker's or producer's time of the record, UTC ms. */
+  timestampMs: number;
+  headers: Readonly<Record<string, string>>;
+}
+
+export interface TopicMessages {
+  topic: string;
+  messages: readonly BusMessage[];
+}
+
+/** Why the records of one topic could not be sent, for certain (`topic-unknown`, `record-too-large`). */
+export interface SendFailure {
+  topic: string;
+  partition: number;
+  code: 'topic-unknown' | 'record-too-large';
+}
+
+export interface BusProducer {
+  /** Answers the definite failures (empty: all is durable); throws `unavailable` when the outcome is unknown. */
+  send(batch: readonly TopicMessages[]): Promise<SendFailure[]>;
+  close(): Promise<void>;
+}
+
+/** Offsets of a group: `next` is the offset of the first record that is not yet done. */
+export interface GroupOffset {
+  group: string;
+  topic: string;
+  partition: number;
+  next: number;
+}
+
+export interface BusLane {
+  readonly id: string;
+  /** Throws `lane-fenced`, or `unavailable` when it was certainly not committed. One commit at a time. */
+  commit(batch: readonly TopicMessages[], offsets?: readonly GroupOffset[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface BusReader {
+  /** Offset of the next record that `read` will give. */
+  readonly position: number;
+  /** The next committed records, at most `maxRecords` (default 1,000); empty when none came within `maxWaitMs`. */
+  read(maxWaitMs: number, maxRecords?: number): Promise<BusRecord[]>;
+  /** Whether everything committed when this was asked has been read. */
+  caughtUp(): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+/** A partition that a group member works on; it ends when `signal` is aborted (partition taken away, or member closed). */
+export interface GroupPartition {
+  topic: string;
+  partition: number;
+  /** Offset from which records will come: the committed one, or the first of the log. */
+  next: number;
+  signal: AbortSignal;
+}
+
+export interface GroupHandler {
+  /** Called once when a partition is given, before its first batch. */
+  assigned?(partition: GroupPartition): Promise<void>;
+  /** One batch of one partition, in order; batches of a partition never overlap. A throw repeats the batch after a pause. */
+  batch(partition: GroupPartition, records: readonly BusRecord[]): Promise<void>;
+  /** Called when a partition was taken away or the member closes, after the last batch has ended. */
+  revoked?(partition: GroupPartition): Promise<void>;
+}
+
+/** Group offsets are stored by `lane.commit(..., offsets)` or by `commit` here. */
+export interface GroupMember {
+  commit(partition: number, next: number): Promise<void>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,47 @@
+import type { Job, JobState } from '../core/job.ts';
+
+/**
+ * Jobs and their versions: the truth about intent. MongoDB in cluster mode (majority reads and writes), a table in embedded
+ * mode. Only the applier writes jobs, serially per job; every write is conditional all the same, since a fenced applier may
+ * still be running.
+ */
+export interface JobStore {
+  get(cluster: string, key: string): Promise<Job | null>;
+  /** Jobs (tombstones too) by key, in any order; missing ones are left out. At most 10,000 keys. */
+  getMany(jobs: readonly { cluster: string; key: string }[]): Promise<Job[]>;
+  /** Unordered insert; answers per job whether it went in (false: the key exists already, tombstones included). */
+  insertMany(jobs: readonly Job[]): Promise<boolean[]>;
+  /** Replaces each job where the stored version and position are `expected`; answers per job whether it did. */
+  replaceMany(changes: readonly { job: Job; expected: { version: number; offset: number } }[]): Promise<boolean[]>;
+  /** Marks enabled jobs of these (number, version) as finished; a job of another version is left alone. */
+  finish(shard: number, jobs: readonly { number: number; version: number }[], nowMs: number): Promise<number>;
+  /** Puts jobs into the error state with a reason, where the version is still this one. */
+  fail(
+    shard: number,
+    jobs: readonly { number: number; version: number; reason: string }[],
+    nowMs: number,
+  ): Promise<number>;
+  /** One page of the jobs of a cluster, by key in binary order, without tombstones. */
+  list(query: JobQuery): Promise<{ jobs: Job[]; next: string | null }>;
+  /** Jobs of a shard by number, without tombstones: for rebuild and reconcile. */
+  byShard(shard: number, afterNumber: number, limit: number): Promise<Job[]>;
+  /** Jobs that use one of the zones or calendars, by (cluster, key), with paging by the last job answered. */
+  using(what: JobUse, after: { cluster: string; key: string } | null, limit: number): Promise<Job[]>;
+  /** Counts by state; of one cluster or of all. May be a little behind. */
+  counts(cluster?: string): Promise<Record<JobState, number>>;
+  /** Removes tombstones of a changes partition whose offset is below `offset`; answers how many. */
+  sweep(partition: number, offset: number, limit: number): Promise<number>;
+}
+
+export interface JobQuery {
+  cluster: string;
+  /** Keys after this one (exclusive). */
+  afterKey?: string;
+  /** Keys that start with this text. */
+  prefix?: string;
+  state?: JobState;
+  limit: number;
+}
+
+/** What a job may depend on and that may change under it. */
+export type JobUse = { zones: readonly string[] } | { calendar: string };

@@ -1,0 +1,97 @@
+/**
+ * The trigger store: per shard one set of members scored by next effective time, the compact job records, the horizon H
+ * (end of the last range scanned) and the epoch of the shard's owner. Redis in cluster mode (one hash slot per shard, one
+ * script per method), tables in embedded mode. It can be rebuilt from the job store and progress at any time.
+ *
+ * Contract
+ * - A member is (number, version) packed (`core/member.ts`); its score is the next *effective* time in UTC ms, or 0 when
+ *   it is finished. A job has at most one member; `record` carries the full version.
+ * - Every method that changes a shard is atomic. An older version or epoch changes nothing and says so.
+ * - H only moves by `scan`. Whoever sets a score learns of the members that now stand at or below H, since no scan will
+ *   find those: they must reach the owner by another way.
+ */
+export interface TriggerStore {
+  /**
+   * Adds, changes or removes members of one shard, in order. For each: an older version than the record's answers `older`;
+   * the record's own version answers `same` with the `reachesOwner` of the first time; else the member that the record
+   * names is removed, the new one added (unless `score` is null) and the record replaced.
+   */
+  add(shard: number, changes: readonly TriggerChange[]): Promise<AddResult[]>;
+  /** Takes the shard for an epoch: raises the stored epoch, or answers `stale` when a higher one stands there. */
+  claim(shard: number, epoch: number): Promise<{ status: 'ok'; horizonMs: number } | Stale>;
+  /**
+   * Moves H from `expectedHorizonMs` to `horizonMs` and answers the members in (fromMs, horizonMs], sorted by score, with
+   * their records. `fromMs` is the expected horizon in the normal run, 0 for a first scan after a takeover.
+   */
+  scan(shard: number, request: ScanRequest): Promise<ScanResult | Stale>;
+  /** Sets the scores of members that exist, of this very version; others are left out and counted as `missing`. */
+  writeBack(shard: number, epoch: number, scores: readonly MemberScore[]): Promise<WriteBackResult | Stale>;
+  /** Members with score 0, at most `limit`. */
+  finished(shard: number, limit: number): Promise<{ number: number; version: number }[]>;
+  /** Removes finished members of these versions, with their records. */
+  removeFinished(shard: number, members: readonly { number: number; version: number }[]): Promise<void>;
+  /** Members of a shard, and those at or below a time (0: finished ones). */
+  count(shard: number): Promise<{ members: number; finished: number }>;
+  /** Forgets tombstones of removed jobs older than `beforeMs` (store's time); answers how many. */
+  sweep(shard: number, beforeMs: number, limit: number): Promise<number>;
+  /** Removes the shard whole. */
+  drop(shard: number): Promise<void>;
+  /** The store's own wall time, UTC ms. */
+  timeMs(): Promise<number>;
+  close(): Promise<void>;
+}
+
+export interface TriggerChange {
+  number: number;
+  /** Full version of the job. */
+  version: number;
+  /** Next effective time, UTC ms; null: the job has no member (paused, finished, terminated, deleted). */
+  score: number | null;
+  /** Encoded job record (`core/record.ts`); null: the job is deleted, only a tombstone with the version stays. */
+  record: Uint8Array | null;
+}
+
+export interface AddResult {
+  outcome: 'applied' | 'same' | 'older';
+  /** The new score, or that of the removed member, is at or below H: the owner of the slot must be told. */
+  reachesOwner: boolean;
+}
+
+export interface Stale {
+  status: 'stale';
+  epoch: number;
+}
+
+export interface ScanRequest {
+  epoch: number;
+  expectedHorizonMs: number;
+  /** Members with a score above this are answered. */
+  fromMs: number;
+  /** The new H; never below the expected one. */
+  horizonMs: number;
+}
+
+export type ScanResult = { status: 'ok'; due: DueMember[] } | { status: 'horizon-moved'; horizonMs: number };
+
+export interface DueMember {
+  number: number;
+  /** The 16 bits of the version that the member carries. */
+  memberVersion: number;
+  score: number;
+  record: Uint8Array;
+}
+
+export interface MemberScore {
+  number: number;
+  version: number;
+  /** Next effective time in UTC ms, 0 = finished. */
+  score: number;
+}
+
+export interface WriteBackResult {
+  status: 'ok';
+  /** Indexes into the request of members whose new score is at or below H (and not 0): they stay in the wheel. */
+  within: number[];
+  /** How many members did not exist in this version. */
+  missing: number;
+}
