@@ -144,33 +144,27 @@ function clusterId(): string {
   return id.startsWith('-') ? clusterId() : id;
 }
 
-/** Error codes of the protocol that say "loaded, and there is no such name": the answer that we hope for. */
-const UNKNOWN_GROUP = 69;
-const UNKNOWN_TRANSACTIONAL_ID = 105;
+/** The protocol's error code for "loaded, and there is no such id": the answer that we hope for. */
+const TRANSACTIONAL_ID_NOT_FOUND = 105;
 
 /**
  * Every partition of both internal topics has a coordinator that has loaded it. A name's partition is its Java hash
  * modulo their number, and names that differ in their last digit alone have hashes in a row, so that `ready-0` to
- * `ready-7` cover eight partitions and `ready-0` to `ready-3` four. Nothing is written by asking.
+ * `ready-7` cover eight partitions and `ready-0` to `ready-3` four. Asking makes the topics and writes nothing else.
  */
 async function coordinatorsAnswer(connection: Connection): Promise<void> {
   const names = (count: number): string[] => Array.from({ length: count }, (_, digit) => `ready-${digit}`);
   const { brokers } = await metadataV12.api.async(connection, []);
   if (brokers.length === 0) throw new Error('no broker is registered yet');
   const groups = names(OFFSETS_PARTITIONS);
+  const transactionalIds = names(TRANSACTION_PARTITIONS);
   await findCoordinatorV6.api.async(connection, 0, groups);
-  const ids = names(TRANSACTION_PARTITIONS);
-  await findCoordinatorV6.api.async(connection, 1, ids);
-  await answered(describeGroupsV5.api.async(connection, groups, false), UNKNOWN_GROUP);
-  await answered(describeTransactionsV0.api.async(connection, ids), UNKNOWN_TRANSACTIONAL_ID);
-}
-
-async function answered(request: Promise<unknown>, allowed: number): Promise<void> {
-  try {
-    await request;
-  } catch (error) {
-    if (!(error instanceof ResponseError)) throw error;
-    const codes = error.errors.map((each: { apiCode?: number }) => each.apiCode);
-    if (codes.some((code) => code !== allowed)) throw error;
-  }
+  await findCoordinatorV6.api.async(connection, 1, transactionalIds);
+  // A group that nobody knows is described as dead, without an error.
+  await describeGroupsV5.api.async(connection, groups, false);
+  await describeTransactionsV0.api.async(connection, transactionalIds).catch((error: unknown) => {
+    const codes =
+      error instanceof ResponseError ? error.errors.map(({ apiCode }: { apiCode?: number }) => apiCode) : [];
+    if (codes.length === 0 || codes.some((code) => code !== TRANSACTIONAL_ID_NOT_FOUND)) throw error;
+  });
 }
