@@ -141,7 +141,11 @@ async function removeInstance(dir: string): Promise<void> {
 const TEMPORARY = /^temporary-(\d+)-(\d+)-\d+$/;
 let temporaries = 0;
 
-function temporaryFolder(): string {
+/**
+ * A new folder name for an instance that is of no use after this process. Once it is gone, the next temporary start
+ * ends the servers there, if any still run, and removes the folder.
+ */
+export function temporaryFolder(): string {
   temporaries += 1;
   const owner = identify(process.pid);
   return join(ROOT, `temporary-${process.pid}-${owner?.startTicks ?? 0}-${temporaries}`);

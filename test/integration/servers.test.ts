@@ -6,7 +6,13 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { MongoClient } from 'mongodb';
 import { afterEach, describe, expect, inject, it } from 'vitest';
-import { resetServers, runningServers, startServers, stopServers } from '../../deploy/local/instance.ts';
+import {
+  resetServers,
+  runningServers,
+  startServers,
+  stopServers,
+  temporaryFolder,
+} from '../../deploy/local/instance.ts';
 import { identify, isAlive } from '../../deploy/local/process.ts';
 
 const ENTRY = join(import.meta.dirname, '../../deploy/local/servers.ts');
@@ -14,8 +20,8 @@ const INSTANCE_MODULE = join(import.meta.dirname, '../../deploy/local/instance.t
 
 /** Instances of this test, by folder, so that a failed one leaves nothing running. */
 const dirs: string[] = [];
-function instance(name: string): { dir: string } {
-  const dir = join(import.meta.dirname, '../../.servers', `test-${process.pid}-${name}`);
+function instance(): { dir: string } {
+  const dir = temporaryFolder();
   dirs.push(dir);
   return { dir };
 }
@@ -53,7 +59,7 @@ async function cli(...args: string[]): Promise<{ code: number; out: string; err:
 
 describe.skipIf(inject('servers') === null)('instances of the servers', () => {
   it('stand side by side with ports and data of their own, also when both are started at the same time', async () => {
-    const [one, two] = [instance('one'), instance('two')];
+    const [one, two] = [instance(), instance()];
     const [first, second] = await Promise.all([startServers({ ...one, only }), startServers({ ...two, only })]);
     expect(portOf(first.redis.url)).not.toBe(portOf(second.redis.url));
     await withRedis(first.redis.url, (client) => client.set('key', 'of the first'));
@@ -63,7 +69,7 @@ describe.skipIf(inject('servers') === null)('instances of the servers', () => {
   });
 
   it('are started once: a second start, alone or at the same time, gives the same process and address', async () => {
-    const which = instance('twice');
+    const which = instance();
     const [first, second] = await Promise.all([startServers({ ...which, only }), startServers({ ...which, only })]);
     const pids = pidsOf(which);
     const third = await startServers({ ...which, only });
@@ -73,7 +79,7 @@ describe.skipIf(inject('servers') === null)('instances of the servers', () => {
   });
 
   it('leave no process alive after stop, keep their data, and lose them by reset', async () => {
-    const which = instance('stopped');
+    const which = instance();
     const { redis } = await startServers({ ...which, only });
     await withRedis(redis.url, (client) => client.set('key', 'kept'));
     const [server] = runningServers(which);
@@ -88,7 +94,7 @@ describe.skipIf(inject('servers') === null)('instances of the servers', () => {
   });
 
   it('move up past a port that is taken', async () => {
-    const [before, after] = [instance('before'), instance('after')];
+    const [before, after] = [instance(), instance()];
     const { redis } = await startServers({ ...before, only });
     await stopServers(before);
     const stranger = await strangerOn(portOf(redis.url));
@@ -98,7 +104,7 @@ describe.skipIf(inject('servers') === null)('instances of the servers', () => {
   });
 
   it('bring a replica set back to a primary when its data come back on another port', async () => {
-    const which = instance('moved');
+    const which = instance();
     const mongodbOnly = { ...which, only: ['mongodb'], small: true } as const;
     const { mongodb } = await startServers(mongodbOnly);
     const write = async (uri: string, id: number): Promise<number> => {
@@ -117,7 +123,7 @@ describe.skipIf(inject('servers') === null)('instances of the servers', () => {
   });
 
   it('that do not start tell what the server said and leave nothing running', async () => {
-    const which = instance('broken');
+    const which = instance();
     const settings = { redis: { maxMemoryMB: Number.NaN } };
     await expect(startServers({ ...which, only, settings })).rejects.toThrow(
       /redis ended before it was ready[\s\S]*NaNmb/,
@@ -140,9 +146,9 @@ describe.skipIf(inject('servers') === null)('a temporary instance', () => {
       import { startServers } from ${JSON.stringify(INSTANCE_MODULE)};
       const { dir } = await startServers({ temporary: true, only: ['redis'] });
       console.log(dir);
-      setInterval(() => {}, 1000);`;
+      process.stdin.on('end', () => process.exit()).resume();`;
     const owner = spawn(process.execPath, ['--input-type=module', '--eval', script], {
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['pipe', 'pipe', 'inherit'],
     });
     const [line] = await once(owner.stdout.setEncoding('utf8'), 'data');
     const dir = String(line).trim();
@@ -165,7 +171,7 @@ async function startServersUntilDisposed(): Promise<AsyncDisposable & { dir: str
 
 describe.skipIf(inject('servers') === null)('the command line', () => {
   it('starts, shows and stops an instance across processes', async () => {
-    const { dir } = instance('cli');
+    const { dir } = instance();
     const started = await cli('start', '--dir', dir, '--only', 'redis', '--json');
     expect(started.code).toBe(0);
     const { servers } = JSON.parse(started.out);
@@ -198,7 +204,7 @@ describe.skipIf(inject('servers') === null)('the command line', () => {
   });
 
   it('tells all that is missing and leaves with 1 where nothing can be run', async () => {
-    const { dir } = instance('missing');
+    const { dir } = instance();
     const child = spawn(process.execPath, [ENTRY, 'start', '--dir', dir, '--only', 'kafka'], {
       env: { PATH: '/nowhere', CARILLON_JAVA: '/nowhere/java' },
       stdio: ['ignore', 'ignore', 'pipe'],
