@@ -135,10 +135,6 @@ function print(text: string): void {
   process.stdout.write(text);
 }
 
-if (Number(process.versions.node.split('.')[0]) < 24) {
-  console.error(`this needs Node 24 or newer and runs on ${process.version}; "npm run servers" takes the right one`);
-  process.exit(1);
-}
 try {
   await main();
 } catch (error) {
