@@ -28,6 +28,16 @@ export const LIMITS = {
   ratePeriodMaxMs: 10 * 366 * 86_400_000,
   /** Greatest time that a schedule may name: 9999-12-31T23:59:59.999Z, the end of RFC 3339. */
   timeMaxMs: 253_402_300_799_999,
+  /** Characters of a cron expression: a list of all sixty minutes has 169. */
+  cronExpressionChars: 512,
+  /** Greatest width of a spread window, in ms: one day. */
+  spreadMaxMs: 86_400_000,
+  /** Entries of each list of an exclusion calendar. */
+  calendarEntries: 1_000,
+  /** Occurrences in a row that calendars may exclude: beyond, the schedule is taken to have no more. */
+  excludedInARow: 10_000,
+  /** How far a maximum count may reach under exclusion calendars, in years: days are looked at one by one there. */
+  excludedCountYears: 200,
   /** Greatest maximum count: it becomes an end time by counting. */
   maxCount: 1_000_000,
   // Shards and wheels.

@@ -1,0 +1,33 @@
+import { carillonError } from '../errors.ts';
+import { LIMITS } from '../limits.ts';
+
+const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?(?:Z|[+-]\d\d:\d\d)$/;
+
+/**
+ * UTC ms of an RFC 3339 time. The offset must be there: a time without one would be read in the zone of whatever host reads
+ * it. At most 3 digits of fraction; a date that does not exist (`02-30`) is refused, and so is a time outside 1970 to 9999.
+ *
+ * @throws CarillonError `request-invalid`
+ */
+export function parseInstant(text: string, field: string): number {
+  const refuse = (reason: string) => {
+    throw carillonError('request-invalid', `${field}: "${String(text).slice(0, 40)}" ${reason}`, {
+      field,
+      token: String(text).slice(0, 40),
+    });
+  };
+  if (typeof text !== 'string' || !RFC_3339.test(text)) {
+    refuse('is not a time with an offset, such as 2027-01-31T09:00:00Z or 2027-01-31T09:00:00.500+01:00');
+  }
+  const ms = Date.parse(text);
+  // Date.parse lets 02-30 run on into March; the calendar date must come back as it was written.
+  const midnight = Date.parse(`${text.slice(0, 10)}T00:00:00Z`);
+  if (Number.isNaN(ms) || new Date(midnight).toISOString().slice(0, 10) !== text.slice(0, 10)) refuse('does not exist');
+  if (ms < 0 || ms > LIMITS.timeMaxMs) refuse('is not between 1970 and 9999');
+  return ms;
+}
+
+/** RFC 3339 in UTC; ms are written only where they are not zero: `2027-01-01T00:00:00Z`, `2027-01-01T00:00:00.500Z`. */
+export function formatInstant(ms: number): string {
+  return new Date(ms).toISOString().replace('.000Z', 'Z');
+}
