@@ -31,3 +31,14 @@ export function parseInstant(text: string, field: string): number {
 export function formatInstant(ms: number): string {
   return new Date(ms).toISOString().replace('.000Z', 'Z');
 }
+
+const WEEKDAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
+
+/** Local time with weekday and offset, for people: `Sun 2027-03-28 03:00:00 +02:00`. `offset` is in seconds east of UTC. */
+export function formatLocal(ms: number, offset: number): string {
+  const local = new Date(ms + offset * 1000);
+  const minutes = Math.floor(Math.abs(offset) / 60);
+  const clock = `${String(Math.floor(minutes / 60)).padStart(2, '0')}:${String(minutes % 60).padStart(2, '0')}`;
+  const time = local.toISOString().replace('T', ' ').replace('.000Z', '').replace('Z', '');
+  return `${WEEKDAYS[local.getUTCDay()]} ${time} ${offset < 0 ? '-' : '+'}${clock}`;
+}
