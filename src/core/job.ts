@@ -1,3 +1,4 @@
+import type { ErrorCode } from './errors.ts';
 import type { CalendarDefinition, Schedule, ScheduleBounds } from './schedule/types.ts';
 
 /**
@@ -61,9 +62,42 @@ export interface Job extends JobDefinition {
   lastChange: { id: string; result: ChangeResult };
   /** A deleted job stands as a tombstone until its change cannot come again. */
   deleted?: boolean;
+  /** The maximum count that became an end time and the instant it was counted from: saved again, it counts from there. */
+  counted?: { maxCount: number; fromMs: number };
+  /** What a repeat of changes that were not yet committed needs; absent where `lastChange` says all. */
+  replay?: ChangeReplay;
 }
 
 export type ChangeResult = 'created' | 'updated' | 'unchanged' | 'deleted' | 'fired';
+
+/** What became of a change. */
+export type ChangeOutcome =
+  | { ok: true; result: ChangeResult; version: number; state: JobState }
+  | { ok: false; code: ErrorCode; detail: string; field?: string };
+
+/**
+ * Of the changes that wrote a job and may not be committed yet: what their effects and answers were. A crash between the
+ * writes of a batch and its commit makes the same changes come again, and they must end in the same messages and answers.
+ */
+export interface ChangeReplay {
+  /** Encoded record (base64) of the version that the owner of the slot was told last; null: it was told of none. */
+  former: string | null;
+  /** Outcomes of the changes before the last one, by offset. */
+  outcomes: { offset: number; outcome: ChangeOutcome }[];
+  /** Places that this key left: it was deleted and created again. The owner of each must learn of its end. */
+  left: LeftPlace[];
+}
+
+/** The place of a deleted job, with what its end needs. `former` as above. */
+export interface LeftPlace {
+  id: string;
+  offset: number;
+  shard: number;
+  number: number;
+  version: number;
+  cutMs: number;
+  former: string | null;
+}
 
 /** What a wheel must know of a job; the job record in the trigger store holds exactly this (`record.ts`). */
 export interface JobRecord {

@@ -20,6 +20,16 @@ export const LIMITS = {
   pageItems: 1_000,
   previewCount: 1_000,
   clusterNameBytes: 63,
+  /** Bytes of a JSON array of jobs: all of its text is in memory at once. */
+  bulkArrayBytes: 8 * 1024 * 1024,
+  /** UTF-8 bytes of a job's description, of a label's name and of its value; labels of one job. */
+  descriptionBytes: 1_024,
+  labelNameBytes: 63,
+  labelValueBytes: 255,
+  labelsPerJob: 32,
+  contentTypeBytes: 127,
+  /** Characters of an idempotency key and of the request key in the execution id of a run by hand. */
+  requestKeyChars: 64,
   clusters: 1_000,
   calendarsPerJob: 8,
   // Schedules.

@@ -1,16 +1,20 @@
-import type { ErrorCode } from './errors.ts';
-import type { ChangeResult, JobDefinition, JobState } from './job.ts';
+import type { ChangeOutcome, ChangeResult, JobDefinition, MisfirePolicy } from './job.ts';
+import type { ScheduleBounds } from './schedule/types.ts';
 
 /**
  * The messages that the engine's parts send each other on the bus. All are JSON in UTF-8; `v` is the version of the form,
  * so that processes of two versions can run side by side.
  */
 
-/** What is to happen to one job. A `put` creates or replaces; the preconditions make it a pure create or a pure replace. */
+/**
+ * What is to happen to one job. A `put` creates or replaces; the preconditions make it a pure create or a pure replace. Its
+ * definition is what the user said, not yet in normal form: the applier knows the job's anchor and count. `paused` absent:
+ * a new job is enabled, another keeps its state.
+ */
 export type ChangeAction =
-  | { kind: 'put'; definition: JobDefinition; paused: boolean; onlyIf?: 'absent' | 'present' }
+  | { kind: 'put'; definition: JobDefinition; paused?: boolean; onlyIf?: 'absent' | 'present' }
   /** Fields to set; absent fields stay. The definition is checked again as a whole by the applier. */
-  | { kind: 'patch'; fields: Partial<JobDefinition> }
+  | { kind: 'patch'; fields: DefinitionPatch; paused?: boolean }
   | { kind: 'delete' }
   | { kind: 'pause' }
   | { kind: 'resume' }
@@ -19,6 +23,20 @@ export type ChangeAction =
   | { kind: 'recompute'; reason: string }
   /** One run at once, beside the schedule; `requestKey` ends its execution id. */
   | { kind: 'fire'; requestKey: string };
+
+/**
+ * A merge patch (RFC 7396) over a definition: null takes a field away, which then has its default. A schedule of another
+ * kind replaces the whole schedule; the payload is always replaced whole.
+ */
+export interface DefinitionPatch {
+  schedule?: Record<string, unknown>;
+  bounds?: { [F in keyof ScheduleBounds]?: ScheduleBounds[F] | null };
+  misfire?: { [F in keyof MisfirePolicy]?: MisfirePolicy[F] | null } | null;
+  payload?: string;
+  contentType?: string | null;
+  description?: string | null;
+  labels?: Record<string, string | null> | null;
+}
 
 /** One change of one job, keyed `CLUSTER/KEY` in the changes topic, so that the changes of a job are in order. */
 export interface Change {
@@ -45,9 +63,7 @@ export interface Answer {
   from: 'applier' | 'owner';
   /** The applier sent the change to the fast path: the owner will answer as well. */
   ownerFollows: boolean;
-  outcome:
-    | { ok: true; result: ChangeResult; version: number; state: JobState }
-    | { ok: false; code: ErrorCode; detail: string; field?: string };
+  outcome: ChangeOutcome;
 }
 
 /**
