@@ -26,7 +26,8 @@ export interface StartOptions<Name extends ServerName = ServerName> {
   readonly dir?: string;
   /**
    * An instance for this process alone: a folder of its own, which `stop` removes, and servers that die with this
-   * process however it ends. What a killed process left of its own is removed by the next temporary start.
+   * process however it ends (the kernel ties them to the thread that started them: call it from the main thread). The
+   * folder that a killed process left is removed by the next temporary start.
    */
   readonly temporary?: boolean;
   /** Sizes for tests instead of those for demos and benchmarks. */

@@ -111,7 +111,9 @@ export function redisVersion(program: string, libraryPath = ''): string {
 
 /** Shared libraries that a program asks for and this machine does not have, with the Debian package of each. */
 export function missingLibraries(program: string, libraryPath: string): Missing[] {
-  const listing = execFileSync('ldd', [program], {
+  const ldd = findProgram('ldd');
+  if (!ldd) return [{ what: 'ldd', mend: 'apt-get install libc-bin' }];
+  const listing = execFileSync(ldd, [program], {
     encoding: 'utf8',
     env: { ...process.env, LD_LIBRARY_PATH: libraryPath },
   });
