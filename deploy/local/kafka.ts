@@ -9,6 +9,7 @@ import {
   describeGroupsV5,
   describeTransactionsV0,
   findCoordinatorV6,
+  initProducerIdV5,
   metadataV12,
   ResponseError,
 } from '@platformatic/kafka';
@@ -169,4 +170,7 @@ async function coordinatorsAnswer(connection: Connection): Promise<void> {
       error instanceof ResponseError ? error.errors.map(({ apiCode }: { apiCode?: number }) => apiCode) : [];
     if (codes.length === 0 || codes.some((code) => code !== TRANSACTIONAL_ID_NOT_FOUND)) throw error;
   });
+  // The first producer id that is asked for lets the broker fetch a block of them from the controller, and is refused
+  // as "coordinator is loading" until it has come. A producer without a transactional id leaves no other trace.
+  await initProducerIdV5.api.async(connection, null, 5000);
 }

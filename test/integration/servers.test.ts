@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
+import { Connection, findCoordinatorV6, initProducerIdV5 } from '@platformatic/kafka';
 import { Redis } from 'ioredis';
 import { MongoClient } from 'mongodb';
 import { afterEach, describe, expect, inject, it } from 'vitest';
@@ -218,6 +219,24 @@ describe.skipIf(inject('servers') === null)('the command line', () => {
     const [code] = await once(child, 'close');
     expect(code).toBe(1);
     expect((await err).join('')).toContain('Java 17 or newer (there is no program /nowhere/java)');
+  });
+});
+
+describe.skipIf(inject('servers') === null)('a Kafka that is ready', () => {
+  it('serves the very first group and the very first transactional id without asking for patience', async () => {
+    const { kafka, stop } = await startServers({ temporary: true, small: true, only: ['kafka'] });
+    const { hostname, port } = new URL(`kafka://${kafka.brokers[0]}`);
+    const connection = new Connection('first');
+    try {
+      await connection.connect(hostname, Number(port));
+      await findCoordinatorV6.api.async(connection, 0, ['first group']);
+      await findCoordinatorV6.api.async(connection, 1, ['first id']);
+      const producer = await initProducerIdV5.api.async(connection, 'first id', 5000);
+      expect(producer).toMatchObject({ errorCode: 0, producerEpoch: 0 });
+    } finally {
+      await connection.close();
+      await stop();
+    }
   });
 });
 
