@@ -53,6 +53,8 @@ export const LIMITS = {
   // Shards and wheels.
   /** Jobs of one shard: one ZSET, one scan, one page of memory. */
   shardJobs: 10_000,
+  /** Triggers per second of one shard; beyond, it takes no more jobs. Twice what 10,000 jobs every second make. */
+  shardTriggersPerSecond: 20_000,
   /** Bits of a job number and of a version inside a ZSET member; together below 2^53. */
   jobNumberBits: 36,
   memberVersionBits: 16,

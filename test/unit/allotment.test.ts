@@ -10,8 +10,8 @@ const slotsOf = (count: number, owner: string | null, weight = 1): AllotSlot[] =
 function carryOut(slots: readonly AllotSlot[], plan: AllotPlan): AllotSlot[] {
   const given = new Map(plan.assign.map(({ slot, worker }) => [slot, worker]));
   return slots.map((slot) => {
-    if (plan.release.includes(slot.id)) return { ...slot, owner: null, releasing: false };
     if (plan.keep.includes(slot.id)) return { ...slot, releasing: false };
+    if (slot.releasing || plan.release.includes(slot.id)) return { ...slot, owner: null, releasing: false };
     return { ...slot, owner: given.get(slot.id) ?? slot.owner };
   });
 }
@@ -27,7 +27,8 @@ function settle(workers: AllotWorker[], first: AllotSlot[], mostRounds: number) 
   const moved: string[] = [];
   for (let round = 0; round < mostRounds; round++) {
     const plan = allot(workers, slots);
-    if (plan.assign.length + plan.release.length + plan.keep.length === 0) return { slots, moved, rounds: round };
+    const resting = plan.assign.length + plan.release.length + plan.keep.length === 0;
+    if (resting && slots.every((slot) => !slot.releasing)) return { slots, moved, rounds: round };
     moved.push(...plan.release);
     slots = carryOut(slots, plan);
   }
