@@ -42,6 +42,7 @@ export const ERRORS = {
   'horizon-moved': { status: 500, title: 'The horizon of a shard is not where its owner left it', retryable: false },
   'topic-unknown': { status: 500, title: 'The topic does not exist', retryable: true },
   'record-too-large': { status: 500, title: 'A record is larger than its topic allows', retryable: false },
+  'offset-unknown': { status: 500, title: 'Records from this offset on are not kept any more', retryable: false },
   // At start: what is wrong with the set-up, and how to mend it, is in the detail.
   'setup-refused': { status: 500, title: 'This set-up would break the promise and is refused', retryable: false },
 } as const;

@@ -11,10 +11,15 @@
  *   second transaction) before it answers or throws.
  * - Readers and groups see committed records only. A reader never skips: it reads from exactly the offset it was given.
  * - `key` is text (UTF-8); `value` null is a tombstone for compacted topics.
+ * - A partition that a topic does not have is answered like a topic that does not exist: `topic-unknown`.
  */
 export interface Bus {
-  /** Makes the topics that are missing; those that exist are left alone, but a lower partition count is refused. */
+  /**
+   * Makes the topics that are missing. Those that exist are left alone, with as many partitions as asked for or more; one
+   * that has fewer is refused (`setup-refused`).
+   */
   ensureTopics(topics: readonly TopicSpec[]): Promise<void>;
+  /** Deletes topics; what does not exist is no error. A topic made again under the same name is empty. */
   deleteTopics(names: readonly string[]): Promise<void>;
   /** Number of partitions; fails with `topic-unknown`. */
   partitions(topic: string): Promise<number>;
@@ -22,7 +27,10 @@ export interface Bus {
   offsets(topic: string): Promise<{ first: number; end: number }[]>;
   producer(): Promise<BusProducer>;
   lane(id: string): Promise<BusLane>;
-  /** Reads one partition from an offset (`first` and `end` are resolved when it opens). */
+  /**
+   * Reads one partition from an offset (`first` and `end` are resolved when it opens). Fails with `topic-unknown`; when
+   * records from this offset on are no longer kept, it or its first `read` fails with `offset-unknown`.
+   */
   reader(topic: string, partition: number, from: number | 'first' | 'end'): Promise<BusReader>;
   /** Joins a consumer group on one topic; partitions are shared between the members. */
   join(group: string, topic: string, handler: GroupHandler): Promise<GroupMember>;
@@ -58,11 +66,16 @@ export interface TopicMessages {
   messages: readonly BusMessage[];
 }
 
-/** Why the records of one topic could not be sent, for certain (`topic-unknown`, `record-too-large`). */
+/**
+ * Why records of one partition could not be sent, for certain. `topic-unknown`: none of the batch for this partition is
+ * durable. `record-too-large`: those that `records` names are not; all others are.
+ */
 export interface SendFailure {
   topic: string;
   partition: number;
   code: 'topic-unknown' | 'record-too-large';
+  /** Of `record-too-large`: the very messages that were given and are too large. */
+  records?: readonly BusMessage[];
 }
 
 export interface BusProducer {
@@ -81,7 +94,10 @@ export interface GroupOffset {
 
 export interface BusLane {
   readonly id: string;
-  /** Throws `lane-fenced`, or `unavailable` when it was certainly not committed. One commit at a time. */
+  /**
+   * Throws `lane-fenced`, or another error when it was certainly not committed: `topic-unknown` or `record-too-large` for
+   * what cannot be written, else `unavailable`. One commit at a time.
+   */
   commit(batch: readonly TopicMessages[], offsets?: readonly GroupOffset[]): Promise<void>;
   close(): Promise<void>;
 }
@@ -89,7 +105,7 @@ export interface BusLane {
 export interface BusReader {
   /** Offset of the next record that `read` will give. */
   readonly position: number;
-  /** The next committed records, at most `maxRecords` (default 1,000); empty when none came within `maxWaitMs`. */
+  /** The next committed records, at most `maxRecords` (default 1,000); empty when none came within `maxWaitMs`, or at close. */
   read(maxWaitMs: number, maxRecords?: number): Promise<BusRecord[]>;
   /** Whether everything committed when this was asked has been read. */
   caughtUp(): Promise<boolean>;

@@ -13,21 +13,24 @@ export interface JobStore {
   insertMany(jobs: readonly Job[]): Promise<boolean[]>;
   /** Replaces each job where the stored version and position are `expected`; answers per job whether it did. */
   replaceMany(changes: readonly { job: Job; expected: { version: number; offset: number } }[]): Promise<boolean[]>;
-  /** Marks enabled jobs of these (number, version) as finished; a job of another version is left alone. */
+  /** Marks enabled jobs of these (number, version) as finished; another version and tombstones are left alone. */
   finish(shard: number, jobs: readonly { number: number; version: number }[], nowMs: number): Promise<number>;
-  /** Puts jobs into the error state with a reason, where the version is still this one. */
+  /** Puts jobs of any state into the error state with a reason, where the version is still this one; no tombstones. */
   fail(
     shard: number,
     jobs: readonly { number: number; version: number; reason: string }[],
     nowMs: number,
   ): Promise<number>;
-  /** One page of the jobs of a cluster, by key in binary order, without tombstones. */
+  /**
+   * One page of the jobs of a cluster, by key in binary order of its UTF-8, without tombstones. `next` is the last key of
+   * the page, the `afterKey` of the next one; null: there are no more.
+   */
   list(query: JobQuery): Promise<{ jobs: Job[]; next: string | null }>;
   /** Jobs of a shard by number, without tombstones: for rebuild and reconcile. */
   byShard(shard: number, afterNumber: number, limit: number): Promise<Job[]>;
-  /** Jobs that use one of the zones or calendars, by (cluster, key), with paging by the last job answered. */
+  /** Jobs that use one of the zones or calendars, by (cluster, key), with paging by the last job answered; no tombstones. */
   using(what: JobUse, after: { cluster: string; key: string } | null, limit: number): Promise<Job[]>;
-  /** Counts by state; of one cluster or of all. May be a little behind. */
+  /** Counts by state (each is named), without tombstones; of one cluster or of all. */
   counts(cluster?: string): Promise<Record<JobState, number>>;
   /** Removes tombstones of a changes partition whose offset is below `offset`; answers how many. */
   sweep(partition: number, offset: number, limit: number): Promise<number>;

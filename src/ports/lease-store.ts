@@ -14,7 +14,10 @@ export interface LeaseStore {
   endSession(incarnation: string, seenBeat: number | null): Promise<boolean>;
   /** All living sessions. */
   sessions(): Promise<Session[]>;
-  /** Takes or keeps the leadership: succeeds for its holder, for nobody's, or where term and beat are those `seen`. */
+  /**
+   * Takes or keeps the leadership: succeeds for its holder, for nobody's, or where term and beat are those `seen`. A kept one
+   * has a higher beat, a new holder has a higher term.
+   */
   lead(role: string, incarnation: string, seen: { term: number; beat: number } | null): Promise<Leadership>;
   /** Gives the leadership up. */
   resign(role: string, incarnation: string): Promise<void>;
@@ -24,9 +27,9 @@ export interface LeaseStore {
   leases(owner?: string): Promise<Lease[]>;
   /** Gives a free slot to an owner and raises its epoch; false where epoch or state are no longer those seen. */
   assign(lease: Lease, owner: string): Promise<boolean>;
-  /** Asks the owner to let go (`wanted: 'release'`), or takes the request back (`'keep'`). */
+  /** Asks the owner to let go (`wanted: 'release'`), or takes the request back (`'keep'`); where owner and epoch are those seen. */
   ask(lease: Lease, wanted: 'keep' | 'release'): Promise<boolean>;
-  /** Frees a slot where owner and epoch are those seen: by the owner after its drain, or by a manager after its death. */
+  /** Frees a slot where owner and epoch are those seen: by the owner after its drain, or by a manager after its death. A request to let go ends with it. */
   free(lease: Lease): Promise<boolean>;
 }
 

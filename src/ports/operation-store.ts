@@ -14,7 +14,7 @@ export interface OperationStore {
   count(batch: OperationCount): Promise<boolean>;
   /** Operations of a cluster, newest first. */
   list(cluster: string, limit: number): Promise<Operation[]>;
-  /** Removes operations that ended before a time. */
+  /** Removes operations that ended before a time: accepted before it, and every line is counted. */
   sweep(beforeMs: number, limit: number): Promise<number>;
 }
 

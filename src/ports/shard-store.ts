@@ -6,8 +6,8 @@ export interface ShardStore {
   /** Inserts shards that do not exist; answers how many went in. */
   create(shards: readonly Shard[]): Promise<number>;
   /**
-   * Takes up to `wanted` places in one block from the least-loaded shard that is open, has free places and belongs to this
-   * delivery's set, as one atomic step. Null: there is none.
+   * Takes up to `wanted` places in one block from the shard with the fewest jobs that is open, not saturated, has free places
+   * (below `capacity`) and belongs to this delivery's set, as one atomic step. Null: there is none.
    */
   takePlaces(delivery: Delivery, wanted: number, capacity: number): Promise<PlaceBlock | null>;
   /** Adds to the count of jobs of shards (negative: places given back). Numbers are not given back. */

@@ -14,7 +14,7 @@ export interface TriggerStore {
   /**
    * Adds, changes or removes members of one shard, in order. For each: an older version than the record's answers `older`;
    * the record's own version answers `same` with the `reachesOwner` of the first time; else the member that the record
-   * names is removed, the new one added (unless `score` is null) and the record replaced.
+   * names is removed, the new one added (unless `score` is null) and the record replaced. A score of 0 is at or below H.
    */
   add(shard: number, changes: readonly TriggerChange[]): Promise<AddResult[]>;
   /** Takes the shard for an epoch: raises the stored epoch, or answers `stale` when a higher one stands there. */
@@ -26,9 +26,9 @@ export interface TriggerStore {
   scan(shard: number, request: ScanRequest): Promise<ScanResult | Stale>;
   /** Sets the scores of members that exist, of this very version; others are left out and counted as `missing`. */
   writeBack(shard: number, epoch: number, scores: readonly MemberScore[]): Promise<WriteBackResult | Stale>;
-  /** Members with score 0, at most `limit`. */
+  /** Members with score 0, with the full version of their records, at most `limit`. */
   finished(shard: number, limit: number): Promise<{ number: number; version: number }[]>;
-  /** Removes finished members of these versions, with their records. */
+  /** Removes finished members of these versions, with their records; no tombstone stays. */
   removeFinished(shard: number, members: readonly { number: number; version: number }[]): Promise<void>;
   /** Members of a shard, and those at or below a time (0: finished ones). */
   count(shard: number): Promise<{ members: number; finished: number }>;
