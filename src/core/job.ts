@@ -80,10 +80,11 @@ export type ChangeOutcome =
  * writes of a batch and its commit makes the same changes come again, and they must end in the same messages and answers.
  */
 export interface ChangeReplay {
-  /** Encoded record (base64) of the version that the owner of the slot was told last; null: it was told of none. */
+  /** Version that stood before these changes and its encoded record (base64); 0 and null: the job was not there. */
+  formerVersion: number;
   former: string | null;
-  /** Outcomes of the changes before the last one, by offset. */
-  outcomes: { offset: number; outcome: ChangeOutcome }[];
+  /** Outcomes of the changes before the last one, by offset; `repeated`: its request had come before. */
+  outcomes: { offset: number; outcome: ChangeOutcome; repeated?: boolean }[];
   /** Places that this key left: it was deleted and created again. The owner of each must learn of its end. */
   left: LeftPlace[];
 }

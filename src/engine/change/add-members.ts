@@ -1,0 +1,69 @@
+import type { FastMessage } from '../../core/messages.ts';
+import type { Telemetry } from '../../ports/telemetry.ts';
+import type { TriggerStore } from '../../ports/trigger-store.ts';
+import type { Calendars } from './calendars.ts';
+import { type Effect, effectsOf, firesOf } from './effects.ts';
+import type { Work } from './work.ts';
+
+/** Adds of one script: bounds the time for which the store does nothing else. */
+const ADDS_AT_ONCE = 500;
+
+/** What goes to the owners of slots, and which changes they will answer. */
+export interface Told {
+  messages: { shard: number; message: FastMessage }[];
+  /** Whether the owner hears of this change of a work. */
+  ownerFollows: (work: Work, offset: number, fired: boolean) => boolean;
+}
+
+/** Brings the works into the trigger store, shards side by side, and finds out what their owners must be told. */
+export async function addMembers(
+  works: readonly Work[],
+  triggers: TriggerStore,
+  calendars: Calendars,
+  telemetry: Telemetry,
+): Promise<Told> {
+  const effects = new Map(works.map((work) => [work, effectsFor(work, calendars, telemetry)]));
+  const byShard = Map.groupBy([...effects.values()].flat(), ({ shard }) => shard);
+  const reached = new Set<Effect>();
+  await Promise.all([...byShard].map(([shard, ofShard]) => addToShard(triggers, shard, ofShard, reached)));
+
+  const messages = works.flatMap((work) => [
+    ...effects.get(work)!.flatMap((one) => (reached.has(one) ? [{ shard: one.shard, message: one.message() }] : [])),
+    ...firesOf(work.sequence, calendars),
+  ]);
+  return {
+    messages,
+    ownerFollows: (work, offset, fired) => {
+      if (fired) return true;
+      const effect = effects.get(work)?.find(({ untilOffset }) => offset <= untilOffset);
+      return effect !== undefined && reached.has(effect);
+    },
+  };
+}
+
+/** A job that was decided a moment ago and cannot be timed now lost its calendar in between; a rebuild marks it. */
+function effectsFor(work: Work, calendars: Calendars, telemetry: Telemetry): Effect[] {
+  try {
+    return effectsOf(work.sequence, calendars);
+  } catch (error) {
+    telemetry.event('error', 'a job was stored and cannot be timed', { key: work.key, error: String(error) });
+    return [];
+  }
+}
+
+async function addToShard(
+  triggers: TriggerStore,
+  shard: number,
+  effects: readonly Effect[],
+  reached: Set<Effect>,
+): Promise<void> {
+  const adds = effects.flatMap((effect) => effect.adds.map((change) => ({ effect, change })));
+  for (let from = 0; from < adds.length; from += ADDS_AT_ONCE) {
+    const part = adds.slice(from, from + ADDS_AT_ONCE);
+    const results = await triggers.add(
+      shard,
+      part.map(({ change }) => change),
+    );
+    for (const [index, { reachesOwner }] of results.entries()) if (reachesOwner) reached.add(part[index]!.effect);
+  }
+}

@@ -1,0 +1,232 @@
+import { isDeepStrictEqual } from 'node:util';
+import { CarillonError, carillonError } from '../../core/errors.ts';
+import type { ChangeOutcome, ChangePosition, ChangeResult, Job, JobDefinition, JobState } from '../../core/job.ts';
+import type { Change, ChangeAction } from '../../core/messages.ts';
+import type { Calendars } from './calendars.ts';
+import { patched } from './patch.ts';
+import { firstEffective, nextEffective, normalTiming, sameTiming, type Timing } from './timing.ts';
+
+/** What a decision may ask for beside the job and the change. */
+export interface ChangeContext {
+  position: ChangePosition;
+  calendars: Calendars;
+  /** Gives a place for a new job; null: no shard has one. Asked only when all else is in order. */
+  takePlace: () => { shard: number; number: number } | null;
+}
+
+export interface Decision {
+  outcome: ChangeOutcome;
+  /** The document to store (a tombstone after a delete); null: nothing changes. */
+  next: Job | null;
+  /** The same request came before under another offset: nothing is done or counted again. */
+  repeated?: boolean;
+}
+
+/**
+ * What one change does to one job; the rules of all states stand here and nowhere else. It never throws: what cannot be done
+ * is an outcome, so that no change stops those behind it.
+ *
+ * | state      | put, patch                        | pause   | resume  | terminate  | fire | delete |
+ * |------------|-----------------------------------|---------|---------|------------|------|--------|
+ * | none       | put: enabled or paused            | -       | -       | -          | -    | -      |
+ * | enabled    | enabled, paused if asked          | paused  | same    | terminated | run  | none   |
+ * | paused     | paused, enabled if asked          | same    | enabled | terminated | run  | none   |
+ * | finished   | enabled with a new schedule       | refused | refused | terminated | run  | none   |
+ * | error      | enabled                           | refused | enabled | terminated | -    | none   |
+ * | terminated | refused                           | refused | refused | same       | -    | none   |
+ */
+export function decide(current: Job | null, change: Change, context: ChangeContext): Decision {
+  if (current !== null && current.lastChange.id === change.id) {
+    return { outcome: lastOutcome(current), next: null, repeated: true };
+  }
+  try {
+    return decideAction(current, change, context);
+  } catch (error) {
+    return { outcome: refusal(error), next: null };
+  }
+}
+
+/** The outcome of the last change that wrote this job. */
+export function lastOutcome(job: Job): ChangeOutcome {
+  return { ok: true, result: job.lastChange.result, version: job.version, state: job.state };
+}
+
+export function refusal(error: unknown): ChangeOutcome {
+  if (!(error instanceof CarillonError)) return { ok: false, code: 'internal', detail: 'the change cannot be applied' };
+  const { code, detail, field } = error;
+  return { ok: false, code, detail, ...(field === undefined ? {} : { field }) };
+}
+
+function decideAction(current: Job | null, change: Change, context: ChangeContext): Decision {
+  const live = current?.deleted ? null : current;
+  if (change.ifVersion !== undefined && live?.version !== change.ifVersion) {
+    const found = live === null ? 'there is no job' : `it has version ${live.version}`;
+    throw carillonError('version-mismatch', `version ${change.ifVersion} was asked for, but ${found}`);
+  }
+  const { action } = change;
+  if (action.kind === 'put' && live === null) return create(current, change, action, context);
+  if (live === null) throw carillonError('job-not-found', `"${change.key}" in cluster "${change.cluster}"`);
+  switch (action.kind) {
+    case 'put':
+      return put(live, change, action, context);
+    case 'patch':
+      return update(live, change, patched(live, action.fields), action.paused, context);
+    case 'recompute':
+      return recompute(live, change, context);
+    case 'delete':
+      return write(live, change, context, { deleted: true }, 'deleted');
+    case 'fire':
+      return fire(live, change, context);
+    default:
+      return moveState(live, change, action.kind, context);
+  }
+}
+
+type Put = Extract<ChangeAction, { kind: 'put' }>;
+
+function create(tombstone: Job | null, change: Change, action: Put, context: ChangeContext): Decision {
+  if (action.onlyIf === 'present') throw carillonError('job-not-found', `"${change.key}" is not there to be replaced`);
+  const { key, cluster, atMs } = change;
+  // A job that is made again is a new one, on a new place; it begins after the end of the deleted one.
+  const cutMs = Math.max(atMs, tombstone?.cutMs ?? 0);
+  const timing = normalTiming(action.definition, key, null, cutMs, context.calendars);
+  firstEffective({ key, ...timing }, cutMs, context.calendars);
+  const place = context.takePlace();
+  if (place === null) throw carillonError('capacity-exhausted', 'the manager makes new shards; repeat the request');
+  const next: Job = {
+    ...action.definition,
+    ...timing,
+    cluster,
+    key,
+    version: 1,
+    state: action.paused ? 'paused' : 'enabled',
+    ...place,
+    createdMs: cutMs,
+    updatedMs: cutMs,
+    cutMs,
+    position: context.position,
+    lastChange: { id: change.id, result: 'created' },
+  };
+  return { outcome: lastOutcome(next), next };
+}
+
+function put(live: Job, change: Change, action: Put, context: ChangeContext): Decision {
+  const decision = update(live, change, action.definition, action.paused, context);
+  if (action.onlyIf === 'absent' && decision.next !== null) {
+    throw carillonError('job-exists', `"${change.key}" is there with another definition (version ${live.version})`);
+  }
+  return decision;
+}
+
+function update(
+  live: Job,
+  change: Change,
+  definition: JobDefinition,
+  paused: boolean | undefined,
+  context: ChangeContext,
+): Decision {
+  if (live.state === 'terminated') throw conflict(live, 'it was ended for good; delete it to use the key again');
+  const { calendars } = context;
+  const cutMs = Math.max(change.atMs, live.cutMs);
+  const timing = normalTiming(definition, live.key, live, cutMs, calendars);
+  const moves = !sameTiming(timing, live);
+  const staysPaused = paused ?? live.state === 'paused';
+  const wanted: JobState = staysPaused ? 'paused' : 'enabled';
+  const quiet = live.state === wanted || live.state === 'finished';
+  if (!moves && quiet && sameRest(definition, live)) return unchanged(live);
+
+  // What passed in a pause is kept for the misfire policy, unless the schedule itself is another one now.
+  const cut = live.state === 'paused' && !moves ? live.cutMs : cutMs;
+  const job = { key: live.key, ...timing };
+  const first = moves ? firstEffective(job, cut, calendars) : nextEffective(job, cut, calendars);
+  const state = first === null && !(live.state === 'paused' && staysPaused) ? 'finished' : wanted;
+  return write(live, change, context, { ...rest(definition), ...timing, state, cutMs: cut });
+}
+
+/** The fields that do not move a job's times; those that are absent take the stored ones away. */
+function rest({ misfire, payload, contentType, description, labels }: JobDefinition) {
+  return { misfire, payload, contentType, description, labels };
+}
+
+function sameRest(a: JobDefinition, b: JobDefinition): boolean {
+  return isDeepStrictEqual(rest(a), rest(b));
+}
+
+function recompute(live: Job, change: Change, context: ChangeContext): Decision {
+  if (live.state === 'terminated') return unchanged(live);
+  const cutMs = live.state === 'paused' ? live.cutMs : Math.max(change.atMs, live.cutMs);
+  try {
+    const first = nextEffective(live, cutMs, context.calendars);
+    if (live.state === 'finished' && first === null) return unchanged(live);
+    const state = live.state === 'paused' ? 'paused' : first === null ? 'finished' : 'enabled';
+    return write(live, change, context, { state, cutMs });
+  } catch (error) {
+    // The job was good and what it stands on is not any more: it stops, visibly, and others go on.
+    const reason = error instanceof CarillonError ? error.message : 'its times cannot be computed';
+    return write(live, change, context, { state: 'error', stateReason: reason, cutMs });
+  }
+}
+
+function moveState(
+  live: Job,
+  change: Change,
+  kind: 'pause' | 'resume' | 'terminate',
+  context: ChangeContext,
+): Decision {
+  const { state } = live;
+  const cutMs = Math.max(change.atMs, live.cutMs);
+  if (kind === 'terminate') {
+    return state === 'terminated' ? unchanged(live) : write(live, change, context, { state: 'terminated', cutMs });
+  }
+  if (kind === 'pause') {
+    if (state === 'paused') return unchanged(live);
+    if (state !== 'enabled') throw conflict(live, 'only an enabled job can be paused');
+    return write(live, change, context, { state: 'paused', cutMs });
+  }
+  if (state === 'enabled') return unchanged(live);
+  if (state !== 'paused' && state !== 'error') throw conflict(live, 'only a paused job can be resumed');
+  // The cut stays the instant of the pause: what passed since then belongs to the resumed version, which is overdue.
+  const cut = state === 'paused' ? live.cutMs : cutMs;
+  const first = nextEffective(live, cut, context.calendars);
+  return write(live, change, context, { state: first === null ? 'finished' : 'enabled', cutMs: cut });
+}
+
+function fire(live: Job, change: Change, context: ChangeContext): Decision {
+  if (live.state === 'terminated' || live.state === 'error') throw conflict(live, 'it cannot be fired');
+  const next: Job = { ...live, position: context.position, lastChange: { id: change.id, result: 'fired' } };
+  return { outcome: lastOutcome(next), next };
+}
+
+function unchanged(live: Job): Decision {
+  return { outcome: { ok: true, result: 'unchanged', version: live.version, state: live.state }, next: null };
+}
+
+function conflict(live: Job, detail: string): CarillonError {
+  return carillonError('state-conflict', `the job is ${live.state}: ${detail}`);
+}
+
+/** The next version of a job. A reason belongs to the state that it was given for, and goes with it. */
+function write(
+  live: Job,
+  change: Change,
+  context: ChangeContext,
+  fields: { [F in keyof Job]?: Job[F] | undefined },
+  result: ChangeResult = 'updated',
+): Decision {
+  const { stateReason: _, replay: __, ...kept } = live;
+  const cutMs = fields.cutMs ?? Math.max(change.atMs, live.cutMs);
+  const next = {
+    ...kept,
+    ...fields,
+    cutMs,
+    version: live.version + 1,
+    updatedMs: Math.max(change.atMs, live.updatedMs),
+    position: context.position,
+    lastChange: { id: change.id, result },
+  };
+  for (const [field, value] of Object.entries(next)) {
+    if (value === undefined) delete next[field as keyof typeof next];
+  }
+  if (fields.schedule !== undefined && (fields as Timing).counted === undefined) delete next.counted;
+  return { outcome: lastOutcome(next as Job), next: next as Job };
+}

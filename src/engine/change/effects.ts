@@ -1,0 +1,106 @@
+import type { Job } from '../../core/job.ts';
+import type { FastMessage } from '../../core/messages.ts';
+import { encodeRecord, recordOf } from '../../core/record.ts';
+import type { TriggerChange } from '../../ports/trigger-store.ts';
+import type { Calendars } from './calendars.ts';
+import { base64Record, type ChangeDone, type Sequence } from './sequence.ts';
+import { nextEffective } from './timing.ts';
+
+/** What changes at one place of a shard, and what its owner must be told when one of the changes is near. */
+export interface Effect {
+  shard: number;
+  /** In order; each is safe to repeat. */
+  adds: TriggerChange[];
+  message: () => FastMessage;
+  /** Changes up to this offset (and after that of the effect before) are told by this message. */
+  untilOffset: number;
+}
+
+/**
+ * The effects of a sequence. A version that an earlier run wrote is added again before the new one: only its own add can
+ * say whether the owner must hear of it. What is committed has no effect any more.
+ */
+export function effectsOf(sequence: Sequence, calendars: Calendars): Effect[] {
+  const { stored, final, first, last, former, left } = sequence;
+  const carriesStored = stored !== null && stored.position.offset >= first && stored.position.offset <= last;
+  if (final === null || !(carriesStored || final !== stored)) return [];
+  const again = carriesStored && final !== stored && stored.version !== stored.replay?.formerVersion ? stored : null;
+  const addsAt = (shard: number, number: number, own: TriggerChange): TriggerChange[] =>
+    again !== null && again.shard === shard && again.number === number ? [triggerChange(again, calendars), own] : [own];
+
+  const effects: Effect[] = left
+    .filter(({ offset }) => offset >= first && offset <= last)
+    .map((place) => {
+      const { id, offset, shard, number, version, cutMs } = place;
+      const told = { v: 1, id, shard, number, version, cutMs, score: null, record: null } as const;
+      return {
+        shard,
+        adds: addsAt(shard, number, { number, version, score: null, record: null }),
+        message: () => ({ ...told, former: place.former, ...replyTo(sequence.done, offset), result: 'deleted' }),
+        untilOffset: offset,
+      };
+    });
+  // A run by hand writes the document and leaves its version: there is nothing to tell.
+  if (final.version !== former.version) {
+    const own = triggerChange(final, calendars);
+    const { shard, number } = final;
+    effects.push({
+      shard,
+      adds: addsAt(shard, number, own),
+      message: () => versionMessage(sequence, final, own, calendars),
+      untilOffset: Number.POSITIVE_INFINITY,
+    });
+  }
+  return effects;
+}
+
+/** The runs by hand in a sequence; each goes to the owner, whatever H is. */
+export function firesOf({ done, final }: Sequence, calendars: Calendars): { shard: number; message: FastMessage }[] {
+  if (final === null) return [];
+  return done.flatMap(({ change, outcome, repeated }) => {
+    if (change.action.kind !== 'fire' || repeated || !outcome.ok || outcome.result !== 'fired') return [];
+    const { shard, number, version, cutMs } = final;
+    const fire = { requestKey: change.action.requestKey, nominalMs: change.atMs };
+    const record = base64Record(final, calendars);
+    const told = { v: 1, id: change.id, shard, number, version, cutMs, score: null, record, former: null } as const;
+    const reply = change.replyTo === undefined ? {} : { replyTo: change.replyTo };
+    return [{ shard, message: { ...told, fire, ...reply, result: 'fired' } }];
+  });
+}
+
+/** What the trigger store must hold for a job: one member with the next effective time after its cut, or none. */
+export function triggerChange(job: Job, calendars: Calendars): TriggerChange {
+  const { number, version } = job;
+  if (job.deleted) return { number, version, score: null, record: null };
+  const score = job.state === 'enabled' ? nextEffective(job, job.cutMs, calendars) : null;
+  return { number, version, score, record: encodeRecord(recordOf(job, calendars.of(job.bounds))) };
+}
+
+function versionMessage(sequence: Sequence, job: Job, own: TriggerChange, calendars: Calendars): FastMessage {
+  const { shard, number, version, cutMs, position } = job;
+  const teller = sequence.done.findLast(({ offset, outcome }) => offset <= position.offset && changesVersion(outcome));
+  const result = teller?.outcome.ok ? teller.outcome.result : job.lastChange.result;
+  return {
+    v: 1,
+    id: teller?.change.id ?? job.lastChange.id,
+    shard,
+    number,
+    version,
+    cutMs,
+    score: own.score,
+    record: job.deleted ? null : base64Record(job, calendars),
+    former: sequence.former.record,
+    ...(teller?.change.replyTo === undefined ? {} : { replyTo: teller.change.replyTo }),
+    result,
+  };
+}
+
+/** Whether an outcome made a version (or took the last one away). */
+export function changesVersion(outcome: ChangeDone['outcome']): boolean {
+  return outcome.ok && outcome.result !== 'unchanged' && outcome.result !== 'fired';
+}
+
+function replyTo(done: readonly ChangeDone[], offset: number): { replyTo?: string } {
+  const found = done.find((one) => one.offset === offset)?.change.replyTo;
+  return found === undefined ? {} : { replyTo: found };
+}

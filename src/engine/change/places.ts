@@ -1,0 +1,68 @@
+import type { Delivery } from '../../core/job.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { PlaceBlock, ShardStore } from '../../ports/shard-store.ts';
+
+/** Blocks grow from the first to the second while they are used up, so a small installation holds few places back. */
+const BLOCK_FIRST = 16;
+const BLOCK_MOST = 500;
+/** How long a batch waits for the manager to make shards, in ms, and how often it asks. */
+const CAPACITY_WAIT_MS = 10_000;
+const CAPACITY_ASK_MS = 200;
+/** After a wait that was in vain no batch waits for this long, in ms: changes of other jobs go on. */
+const CAPACITY_REST_MS = 30_000;
+
+/** Places for new jobs, taken in blocks and held in memory; what is left at the end is given back. */
+export class Places {
+  readonly #shards: ShardStore;
+  readonly #clock: Clock;
+  readonly #blocks: Record<Delivery, PlaceBlock[]> = { 'at-least-once': [], 'exactly-once': [] };
+  #size = BLOCK_FIRST;
+  #restUntilMs = 0;
+
+  constructor(shards: ShardStore, clock: Clock) {
+    this.#shards = shards;
+    this.#clock = clock;
+  }
+
+  /** Holds at least `wanted` places of a delivery, or as many as there are after a bounded wait. */
+  async hold(delivery: Delivery, wanted: number, signal: AbortSignal): Promise<void> {
+    const blocks = this.#blocks[delivery];
+    let missing = wanted - blocks.reduce((sum, { count }) => sum + count, 0);
+    const endMs = this.#clock.monotonicMs() + CAPACITY_WAIT_MS;
+    while (missing > 0 && !signal.aborted) {
+      const asked = Math.min(BLOCK_MOST, Math.max(missing, this.#size));
+      const block = await this.#shards.takePlaces(delivery, asked, LIMITS.shardJobs);
+      if (block !== null) {
+        blocks.push(block);
+        missing -= block.count;
+        this.#size = Math.min(BLOCK_MOST, this.#size * 2);
+        continue;
+      }
+      const nowMs = this.#clock.monotonicMs();
+      if (nowMs < this.#restUntilMs) return;
+      if (nowMs >= endMs) {
+        this.#restUntilMs = nowMs + CAPACITY_REST_MS;
+        return;
+      }
+      await this.#clock.sleep(CAPACITY_ASK_MS, signal);
+    }
+  }
+
+  /** One of the places held, or null. */
+  take(delivery: Delivery): { shard: number; number: number } | null {
+    const block = this.#blocks[delivery][0];
+    if (block === undefined) return null;
+    const { shard, firstNumber: number } = block;
+    if (block.count === 1) this.#blocks[delivery].shift();
+    else this.#blocks[delivery][0] = { ...block, firstNumber: number + 1, count: block.count - 1 };
+    return { shard, number };
+  }
+
+  /** Gives back what is held. Their numbers are not used again, their places are. */
+  async giveBack(): Promise<void> {
+    const held = Object.values(this.#blocks).flat();
+    for (const blocks of Object.values(this.#blocks)) blocks.length = 0;
+    if (held.length > 0) await this.#shards.addJobs(held.map(({ shard, count }) => ({ shard, jobs: -count })));
+  }
+}
