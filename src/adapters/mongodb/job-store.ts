@@ -1,0 +1,207 @@
+import { type Collection, type Db, type Filter, type IndexDescription, ObjectId } from 'mongodb';
+import { carillonError } from '../../core/errors.ts';
+import type { Job, JobState } from '../../core/job.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { JobQuery, JobStore, JobUse } from '../../ports/job-store.ts';
+import { keptOut } from './errors.ts';
+import { fromDocument, type JobDocument, jobId, toDocument } from './job-document.ts';
+
+export const JOBS = 'jobs';
+
+export const JOB_INDEXES: readonly IndexDescription[] = [
+  // byShard, finish and fail; no number is given twice.
+  { key: { shard: 1, number: 1 }, unique: true },
+  // list by state; counts, which it answers without reading a document.
+  { key: { cluster: 1, deleted: 1, state: 1, _id: 1 } },
+  // using
+  { key: { 'schedule.zone': 1, _id: 1 }, partialFilterExpression: { 'schedule.zone': { $exists: true } } },
+  { key: { 'bounds.calendars': 1, _id: 1 }, partialFilterExpression: { 'bounds.calendars': { $exists: true } } },
+  // sweep
+  { key: { 'position.partition': 1, 'position.offset': 1 }, partialFilterExpression: { deleted: true } },
+];
+
+const MOST_KEYS = 10_000;
+
+/**
+ * Zones asked for in one query. MongoDB merges the sorted ranges of up to 200 values of an index; beyond, it would sort in
+ * memory.
+ */
+const ZONES_PER_QUERY = 100;
+
+/** No key is greater than a prefix with this behind it: U+10FFFF has 4 bytes, the greatest of UTF-8, and a key ends before. */
+const AFTER_PREFIX = '\u{10ffff}'.repeat(Math.ceil(LIMITS.jobKeyBytes / 4));
+
+export function mongoJobStore(db: Db): JobStore {
+  const jobs = db.collection<JobDocument>(JOBS);
+  const page = async (filter: Filter<JobDocument>, limit: number): Promise<Job[]> => {
+    const found = await jobs.find(filter).sort({ _id: 1 }).limit(limit).toArray();
+    return found.map(fromDocument);
+  };
+
+  return {
+    async get(cluster, key): Promise<Job | null> {
+      const document = await jobs.findOne({ _id: jobId(cluster, key) });
+      return document === null ? null : fromDocument(document);
+    },
+
+    async getMany(wanted): Promise<Job[]> {
+      if (wanted.length === 0) return [];
+      if (wanted.length > MOST_KEYS) throw carillonError('internal', `getMany of ${wanted.length} keys`);
+      const ids = wanted.map(({ cluster, key }) => jobId(cluster, key));
+      const found = await jobs.find({ _id: { $in: ids } }).toArray();
+      return found.map(fromDocument);
+    },
+
+    async insertMany(given): Promise<boolean[]> {
+      const inserted = given.map(() => true);
+      if (given.length === 0) return inserted;
+      try {
+        const documents = given.map((job) => toDocument(job));
+        await jobs.insertMany(documents, { ordered: false });
+      } catch (error) {
+        for (const index of keptOut(error)) inserted[index] = false;
+      }
+      return inserted;
+    },
+
+    async replaceMany(changes): Promise<boolean[]> {
+      const replaced: boolean[] = [];
+      for (const part of ofDifferentJobs(changes)) replaced.push(...(await replacePart(jobs, part)));
+      return replaced;
+    },
+
+    finish: (shard, ended, nowMs) =>
+      update(
+        jobs,
+        ended.map(({ number, version }) => ({
+          filter: { shard, number, version, state: 'enabled', deleted: false },
+          update: { $set: { state: 'finished', updatedMs: nowMs } },
+        })),
+      ),
+
+    fail: (shard, failed, nowMs) =>
+      update(
+        jobs,
+        failed.map(({ number, version, reason }) => ({
+          filter: { shard, number, version, deleted: false },
+          update: { $set: { state: 'error', stateReason: reason, updatedMs: nowMs } },
+        })),
+      ),
+
+    async list(query): Promise<{ jobs: Job[]; next: string | null }> {
+      const found = await page(listFilter(query), query.limit + 1);
+      const listed = found.slice(0, query.limit);
+      return { jobs: listed, next: found.length > query.limit ? (listed.at(-1)?.key ?? null) : null };
+    },
+
+    async byShard(shard, afterNumber, limit): Promise<Job[]> {
+      const filter = { shard, number: { $gt: afterNumber }, deleted: false };
+      const found = await jobs.find(filter).sort({ number: 1 }).limit(limit).toArray();
+      return found.map(fromDocument);
+    },
+
+    async using(what, after, limit): Promise<Job[]> {
+      const behind = after === null ? {} : { _id: { $gt: jobId(after.cluster, after.key) } };
+      const pages = await Promise.all(
+        useFilters(what).map((filter) => page({ ...filter, ...behind, deleted: false }, limit)),
+      );
+      if (pages.length === 1) return pages[0]!;
+      return pages.flat().sort(byKey).slice(0, limit);
+    },
+
+    counts: (cluster) => countStates(jobs, cluster),
+
+    async sweep(partition, offset, limit): Promise<number> {
+      const old = { 'position.partition': partition, 'position.offset': { $lt: offset }, deleted: true };
+      const found = await jobs.find(old).project<{ _id: string }>({ _id: 1 }).limit(limit).toArray();
+      if (found.length === 0) return 0;
+      // The key may be in use again since it was read: the condition is asked once more with the deletion.
+      const { deletedCount } = await jobs.deleteMany({ _id: { $in: found.map(({ _id }) => _id) }, ...old });
+      return deletedCount;
+    },
+  };
+}
+
+type Replacement = Parameters<JobStore['replaceMany']>[0][number];
+
+/** Cuts changes so that no job is twice in a part; the order stays. */
+function* ofDifferentJobs(changes: readonly Replacement[]): Generator<readonly Replacement[]> {
+  const ids = new Set<string>();
+  let start = 0;
+  for (const [i, { job }] of changes.entries()) {
+    const id = jobId(job.cluster, job.key);
+    if (ids.has(id)) {
+      yield changes.slice(start, i);
+      ids.clear();
+      start = i;
+    }
+    ids.add(id);
+  }
+  if (start < changes.length) yield changes.slice(start);
+}
+
+/**
+ * One bulk write answers only how many matched. When not all did, the mark of this write tells those that it changed. A job
+ * that somebody else replaced right afterwards reads as not replaced: its caller has to look again in either case.
+ */
+async function replacePart(jobs: Collection<JobDocument>, part: readonly Replacement[]): Promise<boolean[]> {
+  const mark = new ObjectId();
+  const operations = part.map(({ job, expected }) => {
+    const replacement = toDocument(job, mark);
+    const filter = { _id: replacement._id, version: expected.version, 'position.offset': expected.offset };
+    return { replaceOne: { filter, replacement } };
+  });
+  const { matchedCount } = await jobs.bulkWrite(operations, { ordered: false });
+  if (matchedCount === part.length) return part.map(() => true);
+  if (matchedCount === 0) return part.map(() => false);
+  const ids = operations.map(({ replaceOne }) => replaceOne.replacement._id);
+  const found = await jobs
+    .find({ _id: { $in: ids }, mark })
+    .project<{ _id: string }>({ _id: 1 })
+    .toArray();
+  const changed = new Set(found.map(({ _id }) => _id));
+  return ids.map((id) => changed.has(id));
+}
+
+type Update = { filter: Filter<JobDocument>; update: { $set: Partial<JobDocument> } };
+
+async function update(jobs: Collection<JobDocument>, updates: Update[]): Promise<number> {
+  if (updates.length === 0) return 0;
+  const operations = updates.map((updateOne) => ({ updateOne }));
+  const { matchedCount } = await jobs.bulkWrite(operations, { ordered: false });
+  return matchedCount;
+}
+
+function listFilter({ cluster, afterKey, prefix = '', state }: JobQuery): Filter<JobDocument> {
+  const range = {
+    $gte: jobId(cluster, prefix),
+    $lt: jobId(cluster, prefix + AFTER_PREFIX),
+    ...(afterKey === undefined ? {} : { $gt: jobId(cluster, afterKey) }),
+  };
+  return state === undefined ? { _id: range, deleted: false } : { cluster, deleted: false, state, _id: range };
+}
+
+function useFilters(what: JobUse): Filter<JobDocument>[] {
+  if ('calendar' in what) return [{ 'bounds.calendars': what.calendar }];
+  const filters: Filter<JobDocument>[] = [];
+  for (let i = 0; i < what.zones.length; i += ZONES_PER_QUERY) {
+    filters.push({ 'schedule.zone': { $in: what.zones.slice(i, i + ZONES_PER_QUERY) } });
+  }
+  return filters;
+}
+
+function byKey(a: Job, b: Job): number {
+  return Buffer.compare(Buffer.from(jobId(a.cluster, a.key)), Buffer.from(jobId(b.cluster, b.key)));
+}
+
+async function countStates(jobs: Collection<JobDocument>, cluster?: string): Promise<Record<JobState, number>> {
+  const counts: Record<JobState, number> = { enabled: 0, paused: 0, finished: 0, terminated: 0, error: 0 };
+  // Every name is above the empty text: without a cluster this is the whole index, and still no document is read.
+  const match = { cluster: cluster ?? { $gt: '' }, deleted: false };
+  const groups = jobs.aggregate<{ _id: JobState; n: number }>([
+    { $match: match },
+    { $group: { _id: '$state', n: { $sum: 1 } } },
+  ]);
+  for await (const { _id, n } of groups) counts[_id] = n;
+  return counts;
+}

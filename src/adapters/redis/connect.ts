@@ -1,0 +1,184 @@
+import { Cluster, Redis } from 'ioredis';
+import { carillonError } from '../../core/errors.ts';
+import type { Telemetry } from '../../ports/telemetry.ts';
+import type { TriggerStore } from '../../ports/trigger-store.ts';
+import { redisError } from './errors.ts';
+import type { Script } from './script.ts';
+import { type Commands, redisTriggerStore } from './trigger-store.ts';
+
+export interface RedisNode {
+  host: string;
+  port: number;
+}
+
+/** Where Redis is: one server by URL (`redis://` or `rediss://`), a Redis Cluster, or a set behind Sentinels. */
+export type RedisAddress =
+  | { url: string }
+  | { nodes: readonly RedisNode[]; username?: string; password?: string; tls?: boolean }
+  | { sentinels: readonly RedisNode[]; name: string; username?: string; password?: string; tls?: boolean };
+
+export type RedisSettings = RedisAddress & {
+  /** Parts installations that share one Redis; part of every key. */
+  prefix: string;
+  /** A call that Redis did not answer within this time fails, in ms. Default 5,000. */
+  commandTimeoutMs?: number;
+};
+
+export interface RedisTriggerStore extends TriggerStore {
+  /**
+   * How often a connection was made, from 1. Another number than before means that Redis may be another server, or an older
+   * copy of itself: what it holds must be compared again.
+   */
+  connections(): number;
+}
+
+/** Calls on the way at one time; each holds at most one piece of `add` (4 MiB), or a scan's answer. */
+const CALLS_IN_FLIGHT = 1_024;
+const RETRY_MS = 50;
+const RETRY_MAX_MS = 1_000;
+
+/**
+ * Connects and checks the server.
+ * @throws `setup-refused` for a Redis that is too old, may evict keys, or refuses the user; `unavailable` where none answers
+ */
+export async function connectRedis(settings: RedisSettings, telemetry: Telemetry): Promise<RedisTriggerStore> {
+  if (!/^[a-zA-Z0-9._-]+$/.test(settings.prefix)) {
+    throw carillonError(
+      'setup-refused',
+      `the Redis prefix "${settings.prefix}" must be letters, digits, ".", "_" or "-"`,
+    );
+  }
+  const client = clientOf(settings);
+  let connections = 0;
+  client.on('ready', () => {
+    connections += 1;
+    if (connections > 1) telemetry.event('warn', 'Redis is connected again', { connections });
+  });
+  // ioredis goes on by itself; what failed is told to whoever called.
+  client.on('error', (error: Error) => {
+    telemetry.count('redis_connection_errors_total');
+    telemetry.event('warn', 'the connection to Redis failed', { error: error.message });
+  });
+  const commands = commandsOf(client, telemetry);
+  try {
+    await client.connect();
+    for (const node of client instanceof Cluster ? client.nodes('master') : [client]) {
+      refuseUnfit(await node.info());
+    }
+  } catch (error) {
+    client.disconnect();
+    throw redisError(error);
+  }
+  return {
+    ...redisTriggerStore(commands, settings.prefix, telemetry),
+    connections: () => connections,
+    async timeMs(): Promise<number> {
+      const [seconds, micros] = (await commands.call('time', [])) as [Buffer, Buffer];
+      return Number(seconds.toString('latin1')) * 1_000 + Math.floor(Number(micros.toString('latin1')) / 1_000);
+    },
+    async close(): Promise<void> {
+      client.disconnect();
+    },
+  };
+}
+
+/**
+ * No command waits for a connection and none is sent twice by the client: a call fails at once with `unavailable`, and its
+ * caller, who knows what must be read again, repeats it.
+ */
+function clientOf(settings: RedisSettings): Redis | Cluster {
+  const timeoutMs = settings.commandTimeoutMs ?? 5_000;
+  const retryStrategy = (times: number): number => Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** Math.min(times - 1, 10));
+  const common = {
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    commandTimeout: timeoutMs,
+    // A connection on which nothing comes back is given up, so that a dead peer does not hold it for minutes.
+    socketTimeout: timeoutMs,
+    connectTimeout: timeoutMs,
+    // RESP2: scripts answer plain arrays, and no reply takes another form with another server.
+    protocol: 2 as const,
+    connectionName: 'carillon',
+    // A server that became a replica, or still is one: look for the primary again.
+    reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
+  };
+  const single = { ...common, enableOfflineQueue: false, lazyConnect: true, retryStrategy };
+  if ('url' in settings) return new Redis(settings.url, single);
+  const { username, password, tls } = settings;
+  const secret = {
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    ...(tls ? { tls: {} } : {}),
+  };
+  if ('sentinels' in settings) {
+    return new Redis({ ...single, ...secret, sentinels: [...settings.sentinels], name: settings.name });
+  }
+  return new Cluster([...settings.nodes], {
+    redisOptions: { ...common, ...secret },
+    enableOfflineQueue: false,
+    lazyConnect: true,
+    clusterRetryStrategy: retryStrategy,
+    clusterNodeRetryStrategy: retryStrategy,
+    // Short, so that a move of slots is followed and an outage is told within the patience of a caller.
+    maxRedirections: 4,
+  });
+}
+
+function commandsOf(client: Redis | Cluster, telemetry: Telemetry): Commands {
+  let inFlight = 0;
+  async function call(name: string, args: readonly (string | number | Buffer)[]): Promise<unknown> {
+    if (inFlight >= CALLS_IN_FLIGHT) {
+      telemetry.count('redis_calls_refused_total');
+      throw carillonError('unavailable', `Redis has ${CALLS_IN_FLIGHT} calls not yet answered`);
+    }
+    inFlight += 1;
+    telemetry.gauge('redis_calls_in_flight', inFlight);
+    try {
+      return await client.callBuffer(name, ...args);
+    } finally {
+      inFlight -= 1;
+      telemetry.gauge('redis_calls_in_flight', inFlight);
+    }
+  }
+  async function run(script: Script, keys: readonly string[], args: readonly (string | number | Buffer)[]) {
+    if (keys.length !== script.keys || args.length !== script.arguments) {
+      throw carillonError('internal', `${script.name}.lua takes ${script.keys} keys and ${script.arguments} arguments`);
+    }
+    try {
+      return await call('evalsha', [script.sha, keys.length, ...keys, ...args]);
+    } catch (error) {
+      if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
+      // Redis forgot it (a restart, SCRIPT FLUSH, a node that is new): EVAL runs it and keeps it.
+      return await call('eval', [script.source, keys.length, ...keys, ...args]);
+    }
+  }
+  const translated = async (name: string, work: Promise<unknown>): Promise<unknown> => {
+    try {
+      return await work;
+    } catch (error) {
+      const told = redisError(error);
+      telemetry.count('redis_errors_total', { command: name, code: told.code });
+      throw told;
+    }
+  };
+  return {
+    call: (name, args) => translated(name, call(name, args)),
+    run: (script, keys, args) => translated(script.name, run(script, keys, args)),
+  };
+}
+
+/** @throws `setup-refused` with the reason and the mend, from the text that INFO answers */
+function refuseUnfit(info: string): void {
+  const field = (name: string): string => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
+  const version = field('redis_version');
+  if (Number.parseInt(version, 10) < 7) {
+    throw carillonError('setup-refused', `Redis is version ${version || 'unknown'}: use 7.0 or newer`);
+  }
+  const policy = field('maxmemory_policy');
+  if (policy !== 'noeviction') {
+    throw carillonError(
+      'setup-refused',
+      `Redis has maxmemory-policy ${policy || 'unknown'} and may silently drop jobs: set it to noeviction`,
+    );
+  }
+}

@@ -1,0 +1,35 @@
+#!lua flags=allow-oom
+-- scan
+-- why: H moves in the same step that reads the range, so every later change at or below H is told to its writer.
+-- keys:
+--   1 members: ZSET of packed (number, version), score = next effective time in UTC ms, 0 = finished
+--   2 records: HASH number -> encoded job record
+--   3 state: HASH with `epoch` of the owner and `horizon` H in UTC ms
+-- arguments:
+--   1 epoch of the asking owner
+--   2 expected H, UTC ms
+--   3 members with a score above this are answered, UTC ms
+--   4 new H, UTC ms
+-- answer: {1, {member, score, ...} by score, {record, ...}, ...} where the lists of records, one after the other, go with the
+--   members; {0, the higher epoch that stands there}; or {2, H} when H is not the expected one
+local members, records, state = KEYS[1], KEYS[2], KEYS[3]
+local epoch, expected, from, horizon = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+-- Lua passes at most some 8,000 values to one call.
+local CHUNK = 4000
+
+local stored = redis.call('HMGET', state, 'epoch', 'horizon')
+local stored_epoch, stored_horizon = tonumber(stored[1] or '0'), tonumber(stored[2] or '0')
+if stored_epoch > epoch then return { 0, stored_epoch } end
+if stored_horizon ~= expected then return { 2, stored_horizon } end
+redis.call('HSET', state, 'epoch', ARGV[1], 'horizon', horizon)
+
+local due = redis.call('ZRANGEBYSCORE', members, '(' .. from, horizon, 'WITHSCORES')
+local answer = { 1, due }
+for first = 1, #due, 2 * CHUNK do
+  local fields = {}
+  for i = first, math.min(first + 2 * CHUNK - 2, #due - 1), 2 do
+    fields[#fields + 1] = string.format('%.0f', math.floor(due[i] / 65536))
+  end
+  answer[#answer + 1] = redis.call('HMGET', records, unpack(fields))
+end
+return answer
