@@ -45,11 +45,11 @@ export interface Session extends SessionReport {
 }
 
 export interface SessionReport {
-  /** Triggers per second by slot (`DELIVERY/SLOT`), measured by a worker. */
+  /** Triggers per second by slot (named by `slotName`), measured by a worker. */
   rates: Record<string, number>;
   /** How far the wheels are behind, in ms; 0 when they keep up. */
   wheelLagMs: number;
-  /** How many wheels (threads) the worker has. */
+  /** How many wheels (threads) the worker has; 0: it is about to leave, lets go of its slots and takes no more. */
   wheels: number;
 }
 
