@@ -1,0 +1,200 @@
+import { apiVersionsV4, type ConnectionPool, describeTransactionsV0, initProducerIdV5 } from '@platformatic/kafka';
+import { type CarillonError, carillonError, isCode } from '../../core/errors.ts';
+import type { BusLane, GroupOffset, TopicMessages } from '../../ports/bus.ts';
+import { type Cluster, PATIENCE_MS } from './cluster.ts';
+import { codesOf, describe, EPOCH_CODES, unavailable } from './protocol-errors.ts';
+import type { Identity } from './record-batch.ts';
+import { Sender } from './sender.ts';
+import { endTransaction, storeOffsets } from './transaction.ts';
+
+/** The coordinator is asked this often whether the marks of a transaction are written, in ms. */
+const MARKS_PAUSE_MS = 1;
+/** Of the transaction's time this part is for its records; the rest is for its end. */
+const FILL_SHARE = 0.8;
+const MAX_RECORDS = 1_000_000;
+
+/**
+ * Opens a transactional id: whoever had it is fenced, what they left open is aborted. This is the only place that takes an
+ * id without knowing its epoch.
+ */
+export async function openLane(cluster: Cluster, id: string): Promise<BusLane> {
+  await requireTransactions(cluster);
+  const pool = cluster.openPool();
+  try {
+    const identity = await cluster.repeat(`opening ${id}`, () => initialise(cluster, pool, id));
+    return new KafkaLane(cluster, pool, id, identity);
+  } catch (error) {
+    await cluster.closePool(pool);
+    throw error;
+  }
+}
+
+/** Without `known` the id is taken from whoever has it; with it, the coordinator refuses where somebody else took it. */
+async function initialise(cluster: Cluster, pool: ConnectionPool, id: string, known?: Identity): Promise<Identity> {
+  const timeoutMs = cluster.settings.transactionTimeoutMs;
+  const { producerId, producerEpoch } = await cluster.atCoordinator('transaction', id, async (broker) =>
+    initProducerIdV5.api.async(await pool.get(broker), id, timeoutMs, known?.producerId, known?.epoch),
+  );
+  return { producerId, epoch: producerEpoch };
+}
+
+class KafkaLane implements BusLane {
+  readonly id: string;
+  readonly #cluster: Cluster;
+  readonly #pool: ConnectionPool;
+  readonly #sender: Sender;
+  #identity: Identity;
+  #running = false;
+  #fenced: CarillonError | null = null;
+  #closed = false;
+
+  constructor(cluster: Cluster, pool: ConnectionPool, id: string, identity: Identity) {
+    this.id = id;
+    this.#cluster = cluster;
+    this.#pool = pool;
+    this.#identity = identity;
+    this.#sender = new Sender(cluster, pool, {
+      transactionalId: id,
+      identity,
+      renew: null,
+      deliveryTimeoutMs: cluster.settings.transactionTimeoutMs * FILL_SHARE,
+      maxRecords: MAX_RECORDS,
+    });
+  }
+
+  async commit(batch: readonly TopicMessages[], offsets: readonly GroupOffset[] = []): Promise<void> {
+    if (this.#closed) throw carillonError('unavailable', `lane ${this.id} is closed`);
+    if (this.#fenced !== null) throw this.#fenced;
+    if (this.#running) throw carillonError('internal', `lane ${this.id} is used by two commits at a time`);
+    if (offsets.length === 0 && batch.every(({ messages }) => messages.length === 0)) return;
+    this.#running = true;
+    try {
+      await this.#transaction(batch, offsets);
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#sender.close();
+    await this.#cluster.closePool(this.#pool);
+  }
+
+  async #transaction(batch: readonly TopicMessages[], offsets: readonly GroupOffset[]): Promise<void> {
+    this.#sender.restart(this.#identity);
+    const failure = await this.#fill(batch, offsets);
+    if (failure === null) return this.#end(true);
+    if (isCode(failure, 'lane-fenced')) {
+      await this.#askForEpoch(failure);
+      throw unavailable(`the transaction of ${this.id} was aborted`, failure);
+    }
+    await this.#end(false);
+    throw failure;
+  }
+
+  /** Writes records and offsets into the transaction; answers why it cannot be committed, or null. */
+  async #fill(batch: readonly TopicMessages[], offsets: readonly GroupOffset[]): Promise<unknown> {
+    try {
+      const [failure] = await this.#sender.send(batch);
+      if (failure !== undefined) return carillonError(failure.code, `${failure.topic}/${failure.partition}`);
+      for (const [group, own] of Map.groupBy(offsets, (offset) => offset.group)) {
+        const patienceMs = this.#cluster.settings.transactionTimeoutMs * (1 - FILL_SHARE);
+        const store = (): Promise<void> =>
+          this.#cluster.atCoordinator('group', group, async (broker) =>
+            storeOffsets(await this.#pool.get(broker), this.id, this.#identity, group, own),
+          );
+        await this.#cluster.repeat(`offsets of ${group}`, store, patienceMs);
+      }
+      return null;
+    } catch (error) {
+      return this.#isEpochError(error) ? carillonError('lane-fenced', `${this.id}: ${describe(error)}`) : error;
+    }
+  }
+
+  /**
+   * Ends the transaction. The end is repeated for as long as it takes to get an answer, since only the answer says what
+   * became of the transaction; the end of the bus is the only thing that stops it.
+   */
+  async #end(commit: boolean): Promise<void> {
+    const request = (): Promise<Identity> =>
+      this.#cluster.atCoordinator('transaction', this.id, async (broker) =>
+        endTransaction(await this.#pool.get(broker), this.id, this.#identity, commit),
+      );
+    try {
+      this.#identity = await this.#cluster.repeat(
+        `${commit ? 'commit' : 'abort'} of ${this.id}`,
+        request,
+        Number.POSITIVE_INFINITY,
+      );
+      await this.#marked();
+    } catch (error) {
+      await this.#askForEpoch(error);
+      if (commit) throw unavailable(`the transaction of ${this.id} was aborted`, error);
+    }
+  }
+
+  /**
+   * An end is answered when it is decided; the marks that show the records to readers are written just after (1 to 3 ms). A
+   * commit waits for them, so that who commits can read at once, and since a record that comes before them would be put
+   * back by the broker for 20 ms. What is decided stays so: nothing that goes wrong here fails the commit.
+   */
+  async #marked(): Promise<void> {
+    const state = (): Promise<string | undefined> =>
+      this.#cluster.atCoordinator('transaction', this.id, async (broker) => {
+        const answer = await describeTransactionsV0.api.async(await this.#pool.get(broker), [this.id]);
+        return answer.transactionStates[0]?.transactionState;
+      });
+    try {
+      const begun = performance.now();
+      while ((await state())?.startsWith('Prepare') && performance.now() - begun < PATIENCE_MS) {
+        await this.#cluster.pause(MARKS_PAUSE_MS);
+      }
+    } catch {
+      // Readers see the records a little later, as soon as the coordinator is there again.
+    }
+  }
+
+  /**
+   * The coordinator refused our epoch. It does so when another owner took the id, and also when the transaction was open for
+   * too long and it aborted it. Initialising with our own id and epoch (KIP-360) tells the two apart, for it never takes
+   * the id from another owner: refused, we are fenced for good; granted, the transaction was surely not committed (a
+   * committed one would have answered the repeated end).
+   */
+  async #askForEpoch(reason: unknown): Promise<void> {
+    try {
+      this.#identity = await this.#cluster.repeat(
+        `epoch of ${this.id}`,
+        () => initialise(this.#cluster, this.#pool, this.id, this.#identity),
+        PATIENCE_MS,
+      );
+    } catch (error) {
+      if (!this.#isEpochError(error)) throw error;
+      this.#fenced = carillonError('lane-fenced', `${this.id}: ${describe(reason)}`);
+      throw this.#fenced;
+    }
+  }
+
+  #isEpochError(error: unknown): boolean {
+    const cause = (error as { cause?: unknown }).cause;
+    return [...codesOf(error), ...codesOf(cause)].some((code) => EPOCH_CODES.has(code));
+  }
+}
+
+/** Clusters that passed the check; a cluster's features do not go back while it runs. */
+const checked = new WeakSet<Cluster>();
+
+async function requireTransactions(cluster: Cluster): Promise<void> {
+  if (checked.has(cluster)) return;
+  const { finalizedFeatures } = await cluster.repeat('features', async () =>
+    apiVersionsV4.api.async(await cluster.anyone(), 'carillon', '1'),
+  );
+  const version = finalizedFeatures?.find(({ name }) => name === 'transaction.version')?.maxVersionLevel ?? 0;
+  if (version < 2) {
+    throw carillonError(
+      'setup-refused',
+      `Kafka's transaction.version is ${version} and must be 2 or newer (Kafka 4.0; kafka-features.sh upgrade --feature transaction.version=2)`,
+    );
+  }
+  checked.add(cluster);
+}
