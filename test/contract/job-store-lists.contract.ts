@@ -28,7 +28,10 @@ export function jobListStatements(opened: OpenedJobs): void {
     // U+FF5E is before U+1F4E6 in UTF-8 and after it in UTF-16; upper case is before lower case.
     const keys = ['~', 'b', 'a/1', 'B', 'a', 'é', '～', '📦', '10', '9', 'a!', 'ab'];
     await store.insertMany(withKeys(keys));
-    await store.insertMany([sampleJob('aa', { number: 50, deleted: true }), sampleJob('a0', { cluster: 'other' })]);
+    await store.insertMany([
+      sampleJob('aa', { number: 50, deleted: true }),
+      sampleJob('a0', { cluster: 'other', number: 51 }),
+    ]);
     const expected = [...keys].sort((x, y) => Buffer.compare(Buffer.from(x), Buffer.from(y)));
     for (const limit of [1, 3, 4, 12, 100]) {
       expect(await pages(store, { cluster: 'team', limit })).toEqual(expected);

@@ -1,0 +1,93 @@
+import { carillonError } from '../../core/errors.ts';
+import type { BusReader, BusRecord } from '../../ports/bus.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Log, Offsets } from './log.ts';
+
+const READ_RECORDS = 1_000;
+
+export function offsetsOf(log: Log, topic: string): Offsets[] {
+  const offsets = log.offsets(topic);
+  if (offsets === null) throw carillonError('topic-unknown', topic);
+  return offsets;
+}
+
+function offsetsAt(log: Log, topic: string, partition: number): Offsets {
+  const offsets = offsetsOf(log, topic)[partition];
+  if (offsets === undefined) throw carillonError('topic-unknown', `${topic} has no partition ${partition}`);
+  return offsets;
+}
+
+/** Reads one partition of a log; a waiting read is woken by `watch`, so an idle reader costs nothing. */
+export class LocalReader implements BusReader {
+  readonly #log: Log;
+  readonly #clock: Clock;
+  readonly #topic: string;
+  readonly #partition: number;
+  readonly #closed = new AbortController();
+  /** Aborted when the reader is closed. */
+  readonly closed: AbortSignal = this.#closed.signal;
+  #position: number;
+
+  constructor(log: Log, clock: Clock, topic: string, partition: number, from: number | 'first' | 'end') {
+    this.#log = log;
+    this.#clock = clock;
+    this.#topic = topic;
+    this.#partition = partition;
+    const { first, end } = offsetsAt(log, topic, partition);
+    this.#position = from === 'first' ? first : from === 'end' ? end : from;
+    this.#refuseSkip(first);
+  }
+
+  get position(): number {
+    return this.#position;
+  }
+
+  async read(maxWaitMs: number, maxRecords: number = READ_RECORDS): Promise<BusRecord[]> {
+    const untilMs = this.#clock.monotonicMs() + maxWaitMs;
+    while (!this.closed.aborted) {
+      const records = this.#take(maxRecords);
+      if (records.length > 0) return records;
+      const restMs = untilMs - this.#clock.monotonicMs();
+      if (restMs <= 0) break;
+      await this.#change(restMs);
+    }
+    return [];
+  }
+
+  #take(maxRecords: number): BusRecord[] {
+    const records = this.#log.read(this.#topic, this.#partition, this.#position, maxRecords);
+    // Whether records before the first one were compacted or are no longer kept, only the log's first offset tells.
+    if (records[0]?.offset !== this.#position) {
+      this.#refuseSkip(offsetsAt(this.#log, this.#topic, this.#partition).first);
+    }
+    if (records.length > 0) this.#position = records.at(-1)!.offset + 1;
+    return records;
+  }
+
+  #refuseSkip(first: number): void {
+    if (this.#position >= first) return;
+    throw carillonError(
+      'offset-unknown',
+      `${this.#topic}/${this.#partition} begins at ${first}, ${this.#position} was asked for`,
+    );
+  }
+
+  /** Ends with the next change of the topic, at close, or after `maxMs`. */
+  async #change(maxMs: number): Promise<void> {
+    const woken = new AbortController();
+    const wake = (): void => woken.abort();
+    const unwatch = this.#log.watch(this.#topic, wake);
+    this.closed.addEventListener('abort', wake);
+    await this.#clock.sleep(maxMs, woken.signal);
+    this.closed.removeEventListener('abort', wake);
+    unwatch();
+  }
+
+  async caughtUp(): Promise<boolean> {
+    return this.#position >= offsetsAt(this.#log, this.#topic, this.#partition).end;
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort();
+  }
+}

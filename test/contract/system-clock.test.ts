@@ -1,0 +1,35 @@
+import { afterEach, expect, test, vi } from 'vitest';
+import { systemClock } from '../../src/adapters/system/clock.ts';
+import { clockContract } from './clock.contract.ts';
+
+clockContract('system', () => ({ clock: systemClock(), async pass() {}, close() {} }));
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test('waits above 2^31 - 1 ms are cut into pieces that Node can wait for, and end on time (O-IV-01)', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date'] });
+  const clock = systemClock();
+  const day = 86_400_000;
+  const startMs = clock.monotonicMs();
+  const waits = [2_147_483_647, 2_147_483_648, 30 * day, 400 * day];
+  const fired: number[] = [];
+  for (const ms of waits) clock.after(ms, () => fired.push(clock.monotonicMs() - startMs));
+  await vi.advanceTimersByTimeAsync(2_147_483_646);
+  expect(fired).toEqual([]);
+  await vi.advanceTimersByTimeAsync(400 * day);
+  expect(fired).toEqual(waits);
+});
+
+test('no wait makes Node warn of a time-out that is too long', async () => {
+  const warnings: string[] = [];
+  const warned = (warning: Error): void => void warnings.push(warning.name);
+  process.on('warning', warned);
+  const clock = systemClock();
+  const cancels = [2 ** 31, 400 * 86_400_000, Number.POSITIVE_INFINITY].map((ms) => clock.after(ms, () => {}));
+  await clock.sleep(5);
+  for (const cancel of cancels) cancel();
+  process.off('warning', warned);
+  expect(warnings).toEqual([]);
+});
