@@ -20,7 +20,7 @@ import zoneinfo  # noqa: E402
 
 zoneinfo.reset_tzpath([])  # The package only, never the files of this machine.
 
-FROM = datetime(2013, 1, 1, tzinfo=timezone.utc)
+FROM = datetime(2016, 1, 1, tzinfo=timezone.utc)
 UNTIL = datetime(2100, 1, 1, tzinfo=timezone.utc)
 STEP = 6 * 3600
 

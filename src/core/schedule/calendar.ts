@@ -54,8 +54,8 @@ export class Calendar {
       const end = Math.min(zone.until, limit) + zone.offset;
       const found = this.localAfter(local, end);
       if (found) {
-        const from = Math.max(found[0], local) - zone.offset;
-        const until = Math.min(found[1], zone.until + zone.offset) - zone.offset;
+        const from = Math.max(found[0] - zone.offset, zone.from);
+        const until = Math.min(found[1] - zone.offset, zone.until);
         return { fromMs: from * 1000, untilMs: until * 1000 };
       }
     }

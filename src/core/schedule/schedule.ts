@@ -158,8 +158,10 @@ class BoundedSchedule implements CompiledSchedule {
     let top = Math.min(atOrBeforeMs, this.endMs);
     for (let tries = 0; tries < LIMITS.excludedInARow; tries++) {
       const found = this.base.last(top, after);
-      if (found === NO_OCCURRENCE || !this.excludedAfter(found, found + 1)) return found;
-      top = found - 1;
+      if (found === NO_OCCURRENCE || this.calendars.length === 0) return found;
+      const excluded = this.excludedAfter(found, found + 1);
+      if (!excluded) return found;
+      top = excluded.fromMs - 1;
     }
     return NO_OCCURRENCE;
   }
@@ -210,7 +212,7 @@ function nthAfter(schedule: CompiledSchedule, n: number, afterMs: number, exclud
     missing -= count;
     low = high;
   }
-  if (horizon < Math.min(LIMITS.timeMaxMs, schedule.endMs)) {
+  if (schedule.next(horizon) !== NO_OCCURRENCE) {
     throw invalidSchedule('bounds.maxCount', `is not reached within ${LIMITS.excludedCountYears} years`, String(n));
   }
   return Number.POSITIVE_INFINITY;

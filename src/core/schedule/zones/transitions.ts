@@ -132,8 +132,8 @@ function effectiveAt(rule: Rule, year: number, offset: number, saving: number): 
  * UTC second at which a line ends. The IANA source says by which clock `until` is read (wall, standard, UTC); the package
  * has lost that. A line nearly always ends where a rule of its own or of the next line takes effect, so the reading on
  * which such a rule falls is taken, and the wall clock, which is the source's default, where none does. Against compiled
- * IANA data (`test/oracle`) this is right for every zone from July 2012 on; before that some lines are off by hours
- * (Antarctica/Casey 2012-02-21, Europe/Istanbul 2011-03-27, Europe/London 1971-10-31), which no future occurrence sees.
+ * IANA data (`test/oracle`) this is right for every zone from 2016 on; before that some changes are hours off (Europe/Istanbul
+ * 2015-11-08, Antarctica/Casey 2012-02-21, Europe/London 1971-10-31), which no future occurrence sees.
  */
 function lineEnd(line: ZoneLine, next: ZoneLine | undefined, saving: number): number {
   const wall = line.until - line.offset - saving;
