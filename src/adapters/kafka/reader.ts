@@ -127,6 +127,6 @@ class KafkaReader implements BusReader {
       (['first', 'end'] as const).map((which) => offsetOf(this.#cluster, this.#topic, this.#partition, which)),
     );
     const place = `${this.#topic}/${this.#partition} holds offsets ${first} to ${end}`;
-    return carillonError('internal', `offset ${this.#next} cannot be read: ${place}`);
+    return carillonError('offset-unknown', `offset ${this.#next} cannot be read: ${place}`);
   }
 }
