@@ -19,6 +19,8 @@ export interface MongoSettings {
   /** Connection string of a replica set or of a sharded cluster's mongos. */
   uri: string;
   database: string;
+  /** A server that does not answer is told to the caller after this time, in ms; default 5,000 (the driver's are 30 s and no end). */
+  timeoutMs?: number;
   /** This machine's wall time, UTC ms; default `Date.now`. */
   wallMs?: () => number;
   /** Told of each command as it is sent. */
@@ -80,21 +82,21 @@ export async function connectMongo(settings: MongoSettings, telemetry: Telemetry
   }
 }
 
-function clientOf({ uri, onCommand }: MongoSettings): MongoClient {
+function clientOf({ uri, timeoutMs = 5_000, onCommand }: MongoSettings): MongoClient {
   const client = new MongoClient(uri, {
     appName: 'carillon',
-    writeConcern: { w: 'majority', wtimeoutMS: 10_000 },
+    writeConcern: { w: 'majority', wtimeoutMS: 2 * timeoutMs },
     readConcernLevel: 'majority',
     readPreference: 'primary',
     retryWrites: true,
     retryReads: true,
     ignoreUndefined: true,
     maxPoolSize: 32,
-    // A server that does not answer is told to the caller within seconds; the driver's own defaults are 30 s and no end.
-    serverSelectionTimeoutMS: 5_000,
-    connectTimeoutMS: 5_000,
-    waitQueueTimeoutMS: 5_000,
-    socketTimeoutMS: 10_000,
+    serverSelectionTimeoutMS: timeoutMs,
+    connectTimeoutMS: timeoutMs,
+    waitQueueTimeoutMS: timeoutMs,
+    // A large batch works for a while before the first byte of its answer.
+    socketTimeoutMS: 2 * timeoutMs,
     monitorCommands: onCommand !== undefined,
   });
   if (onCommand !== undefined) client.on('commandStarted', onCommand);

@@ -20,7 +20,7 @@ const REFUSING = new Set([13, 18]);
  * Writes" and "SDAM"). The outcome of a write is then unknown, and every write here may be repeated.
  */
 const PASSING = new Set([
-  6, 7, 50, 64, 89, 91, 112, 134, 189, 262, 9_001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436,
+  6, 7, 50, 64, 89, 91, 100, 112, 134, 189, 262, 9_001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436,
 ]);
 
 export function isDuplicateKey(error: unknown): boolean {
@@ -61,7 +61,11 @@ function isUnavailable(error: unknown): boolean {
   if (!(error instanceof MongoError)) return false;
   if (error instanceof MongoWriteConcernError) return true;
   if (error.hasErrorLabel('RetryableWriteError') || error.hasErrorLabel('TransientTransactionError')) return true;
-  if (error instanceof MongoBulkWriteError && error.result.getWriteConcernError() !== undefined) return true;
+  if (error instanceof MongoBulkWriteError) {
+    // A bulk write wraps what the driver met into one without a code.
+    if (error.code === undefined && [error.writeErrors].flat().length === 0) return true;
+    if (error.result.getWriteConcernError() !== undefined) return true;
+  }
   if (error instanceof MongoServerError) return PASSING.has(Number(error.code));
   // What is left comes from the driver: no connection, no primary, a time-out, a closed client; or a call of a wrong form.
   return !(error instanceof MongoInvalidArgumentError || error instanceof MongoParseError);

@@ -1,7 +1,6 @@
 import { type Collection, type Db, type Filter, type IndexDescription, ObjectId } from 'mongodb';
 import { carillonError } from '../../core/errors.ts';
 import type { Job, JobState } from '../../core/job.ts';
-import { LIMITS } from '../../core/limits.ts';
 import type { JobQuery, JobStore, JobUse } from '../../ports/job-store.ts';
 import { keptOut } from './errors.ts';
 import { fromDocument, type JobDocument, jobId, toDocument } from './job-document.ts';
@@ -27,9 +26,6 @@ const MOST_KEYS = 10_000;
  * memory.
  */
 const ZONES_PER_QUERY = 100;
-
-/** No key is greater than a prefix with this behind it: U+10FFFF has 4 bytes, the greatest of UTF-8, and a key ends before. */
-const AFTER_PREFIX = '\u{10ffff}'.repeat(Math.ceil(LIMITS.jobKeyBytes / 4));
 
 export function mongoJobStore(db: Db): JobStore {
   const jobs = db.collection<JobDocument>(JOBS);
@@ -175,10 +171,25 @@ async function update(jobs: Collection<JobDocument>, updates: Update[]): Promise
 function listFilter({ cluster, afterKey, prefix = '', state }: JobQuery): Filter<JobDocument> {
   const range = {
     $gte: jobId(cluster, prefix),
-    $lt: jobId(cluster, prefix + AFTER_PREFIX),
+    $lt: afterPrefix(jobId(cluster, prefix)),
     ...(afterKey === undefined ? {} : { $gt: jobId(cluster, afterKey) }),
   };
   return state === undefined ? { _id: range, deleted: false } : { cluster, deleted: false, state, _id: range };
+}
+
+/**
+ * The least text above all that begin with this one: its last character that has a next one is raised. The order of UTF-8
+ * is that of code points. Example: `team ab` -> `team ac`; `team \u{10ffff}` -> `team!`, the end of the cluster's keys.
+ */
+function afterPrefix(prefix: string): string {
+  const characters = [...prefix];
+  for (;;) {
+    const last = characters.pop()?.codePointAt(0);
+    if (last === undefined) throw new RangeError('nothing is above all texts');
+    if (last === 0x10ffff) continue;
+    // Surrogates (D800 to DFFF) are no characters.
+    return characters.join('') + String.fromCodePoint(last === 0xd7ff ? 0xe000 : last + 1);
+  }
 }
 
 function useFilters(what: JobUse): Filter<JobDocument>[] {

@@ -20,8 +20,8 @@ export type RedisAddress =
 export type RedisSettings = RedisAddress & {
   /** Parts installations that share one Redis; part of every key. */
   prefix: string;
-  /** A call that Redis did not answer within this time fails, in ms. Default 5,000. */
-  commandTimeoutMs?: number;
+  /** A call that Redis did not answer within this time fails, in ms; default 5,000. */
+  timeoutMs?: number;
 };
 
 export interface RedisTriggerStore extends TriggerStore {
@@ -87,7 +87,7 @@ export async function connectRedis(settings: RedisSettings, telemetry: Telemetry
  * caller, who knows what must be read again, repeats it.
  */
 function clientOf(settings: RedisSettings): Redis | Cluster {
-  const timeoutMs = settings.commandTimeoutMs ?? 5_000;
+  const { timeoutMs = 5_000 } = settings;
   const retryStrategy = (times: number): number => Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** Math.min(times - 1, 10));
   const common = {
     autoResendUnfulfilledCommands: false,
