@@ -1,5 +1,5 @@
 import { Cluster, Redis } from 'ioredis';
-import { carillonError } from '../../core/errors.ts';
+import { CarillonError, carillonError } from '../../core/errors.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { TriggerStore } from '../../ports/trigger-store.ts';
 import { redisError } from './errors.ts';
@@ -50,12 +50,14 @@ export async function connectRedis(settings: RedisSettings, telemetry: Telemetry
   }
   const client = clientOf(settings);
   let connections = 0;
+  let lastFailure: Error | null = null;
   client.on('ready', () => {
     connections += 1;
     if (connections > 1) telemetry.event('warn', 'Redis is connected again', { connections });
   });
   // ioredis goes on by itself; what failed is told to whoever called.
   client.on('error', (error: Error) => {
+    lastFailure = error;
     telemetry.count('redis_connection_errors_total');
     telemetry.event('warn', 'the connection to Redis failed', { error: error.message });
   });
@@ -67,7 +69,8 @@ export async function connectRedis(settings: RedisSettings, telemetry: Telemetry
     }
   } catch (error) {
     client.disconnect();
-    throw redisError(error);
+    // That the connection was closed says nothing; why it was is what the client met last.
+    throw redisError(error instanceof CarillonError ? error : (lastFailure ?? error));
   }
   return {
     ...redisTriggerStore(commands, settings.prefix, telemetry),
