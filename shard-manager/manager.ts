@@ -8,34 +8,32 @@ import { inOrder, loop, type Service, service } from '../src/runtime/service.ts'
 
 /** Sessions and leases are looked at this often, in ms: a death is seen at most two looks late. */
 const LEASES_EVERY_MS = 100;
-/** Shards are looked at this often, in ms: a bulk of 50,000 jobs/s places 12,500 meanwhile, a fifth of what is kept free. */
+/** Shards are looked at this often, in ms: a bulk of 50,000 jobs/s places 12,500 meanwhile, about what is always free. */
 const SHARDS_EVERY_MS = 250;
 /** Leadership is renewed, or watched, this often, in ms. */
 const LEAD_EVERY_MS = 250;
 
-export interface ManagerOptions {
+export interface ManagerOptions extends Omit<AllotContext, 'stores'> {
+  /** Name of this machine and process, for people. */
   host: string;
   pid: number;
 }
+
+const REPORT = { rates: {}, wheelLagMs: 0, wheels: 0 };
 
 /**
  * The manager: a session of its own, leadership, and the rounds of leases and shards. Several may run; one leads. A manager
  * whose session was ended by another (it was away for too long) goes on under a new incarnation, as a follower.
  */
-export function startManager(context: AllotContext, options: ManagerOptions): Service {
-  const { telemetry, clock, leases } = context;
+export function startManager(stores: AllotContext['stores'], options: ManagerOptions): Service {
+  const { telemetry, clock, host, pid } = options;
+  const { leases } = stores;
+  const context: AllotContext = { ...options, stores };
   let incarnation = '';
   const open = async (): Promise<void> => {
     incarnation = randomUUID();
-    const report = { rates: {}, wheelLagMs: 0, wheels: 0 };
-    await leases.openSession({
-      incarnation,
-      role: 'manager',
-      ...options,
-      startedMs: clock.wallMs(),
-      beat: 0,
-      ...report,
-    });
+    const startedMs = clock.wallMs();
+    await leases.openSession({ incarnation, role: 'manager', host, pid, startedMs, beat: 0, ...REPORT });
   };
   const session = service('manager-session', telemetry, async () => {
     await open();
@@ -60,7 +58,7 @@ export function startManager(context: AllotContext, options: ManagerOptions): Se
       },
     });
   const renew = async (): Promise<void> => {
-    if (await leases.renewSession(incarnation, { rates: {}, wheelLagMs: 0, wheels: 0 })) return;
+    if (await leases.renewSession(incarnation, REPORT)) return;
     telemetry.event('warn', 'this manager was declared dead and goes on as a new one', { incarnation });
     await leader.resign(incarnation);
     await open();
@@ -68,7 +66,7 @@ export function startManager(context: AllotContext, options: ManagerOptions): Se
   return inOrder('manager', telemetry, [
     session,
     leadership,
-    every('manager-session', LIMITS.sessionRenewMs, renew),
+    every('manager-renew', LIMITS.sessionRenewMs, renew),
     every('manager-lead', LEAD_EVERY_MS, () => leader.renew(incarnation)),
     every('manager-leases', LEASES_EVERY_MS, () => leaseRound.run(incarnation)),
     every('manager-shards', SHARDS_EVERY_MS, () => shardRound.run()),

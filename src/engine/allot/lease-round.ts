@@ -7,8 +7,11 @@ import type { Leader } from './leader.ts';
 import { SessionWatch } from './session-watch.ts';
 import { SlotRates } from './slot-rates.ts';
 
-/** An imbalance that lasts this long, in ms, is worth moving slots; a worker without any slot is helped at once. */
-const UNBALANCED_MS = 10_000;
+/**
+ * An imbalance that lasts this long, in ms, is worth moving slots; a worker without any slot is helped at once. Well above
+ * the smoothing of rates, so that the trace of a short swing is gone by then.
+ */
+const UNBALANCED_MS = 20_000;
 /** A release that its owner has not carried out after this long, in ms, is taken back ... */
 const RELEASE_HUNG_MS = 10_000;
 /** ... and the slot is left in peace for this long, in ms. */
@@ -59,7 +62,7 @@ export class LeaseRound {
 
   /** `incarnation` is the manager's own, which it never declares dead. */
   async run(incarnation: string): Promise<void> {
-    const { leases: store } = this.#context;
+    const store = this.#context.stores.leases;
     // Leases first: an owner in them was alive before, so one that is missing from the sessions read after has ended.
     let leases = await this.#readLeases();
     const { sessions, dead } = await this.#look(incarnation);
@@ -81,7 +84,8 @@ export class LeaseRound {
   }
 
   async #readLeases(): Promise<Lease[]> {
-    const { leases: store, deliveries, installation } = this.#context;
+    const { deliveries, installation } = this.#context;
+    const store = this.#context.stores.leases;
     try {
       const leases = await store.leases();
       const wanted = deliveries.flatMap((delivery) =>
@@ -99,11 +103,11 @@ export class LeaseRound {
   }
 
   async #look(incarnation: string): Promise<{ sessions: Session[]; dead: Session[] }> {
-    const { leases: store, clock, telemetry } = this.#context;
+    const { stores, clock, telemetry } = this.#context;
     const startMs = clock.monotonicMs();
     let sessions: Session[];
     try {
-      sessions = await store.sessions();
+      sessions = await stores.leases.sessions();
     } catch (error) {
       this.#watch.failed();
       throw error;
@@ -129,10 +133,10 @@ export class LeaseRound {
 
   /** Ends the sessions whose beat is still the one that stood still; answers those that it ended. */
   async #declare(dead: readonly Session[]): Promise<Set<string>> {
-    const { leases, telemetry } = this.#context;
+    const { stores, telemetry } = this.#context;
     const ended = new Set<string>();
     for (const { incarnation, beat, role, host, pid } of dead) {
-      if (!(await this.#write(() => leases.endSession(incarnation, beat)))) continue;
+      if (!(await this.#write(() => stores.leases.endSession(incarnation, beat)))) continue;
       ended.add(incarnation);
       telemetry.count('sessions_died_total', { role });
       telemetry.event('warn', 'a session was declared dead', { incarnation, role, host, pid });
@@ -141,7 +145,7 @@ export class LeaseRound {
   }
 
   async #fence(orphans: readonly Lease[]): Promise<void> {
-    const { bus, installation, clock, telemetry } = this.#context;
+    const { stores, installation, clock, telemetry } = this.#context;
     const over = new AbortController();
     const slots = orphans.map((lease) => slotName(lease.delivery, lease.slot));
     const failed = (reason: string): void => {
@@ -151,7 +155,7 @@ export class LeaseRound {
         reason,
       });
     };
-    const fenced = fenceSlots(bus, installation, orphans).then(
+    const fenced = fenceSlots(stores.bus, installation, orphans).then(
       () => over.abort(),
       (error: unknown) => {
         if (!over.signal.aborted) failed(String(error));
@@ -174,9 +178,9 @@ export class LeaseRound {
     this.#laggingSlots = new Set(
       [...byName].filter(([, { owner }]) => owner !== null && this.#lagging.has(owner)).map(([name]) => name),
     );
-    const { leases: store, telemetry } = this.#context;
+    const { stores, telemetry } = this.#context;
     for (const { slot, worker } of plan.assign) {
-      if (await this.#write(() => store.assign(byName.get(slot)!, worker))) {
+      if (await this.#write(() => stores.leases.assign(byName.get(slot)!, worker))) {
         telemetry.count('slots_assigned_total');
         telemetry.event('info', 'a slot was given to a worker', { slot, worker });
       }
@@ -229,8 +233,8 @@ export class LeaseRound {
   }
 
   async #ask(slot: string, lease: Lease, wanted: 'keep' | 'release'): Promise<void> {
-    const { leases, telemetry } = this.#context;
-    if (!(await this.#write(() => leases.ask(lease, wanted)))) return;
+    const { stores, telemetry } = this.#context;
+    if (!(await this.#write(() => stores.leases.ask(lease, wanted)))) return;
     telemetry.count('slots_asked_total', { wanted });
     telemetry.event('info', 'an owner was asked for a slot', { slot, owner: lease.owner, wanted });
   }

@@ -34,8 +34,8 @@ export class ShardRound {
 
   async run(): Promise<void> {
     if (!this.#leader.trusted()) return;
-    const { shards: store, deliveries, clock } = this.#context;
-    const shards = await store.shards();
+    const { stores, deliveries, clock } = this.#context;
+    const shards = await stores.shards.shards();
     const now = clock.monotonicMs();
     const jobs = this.#jobsBySlot(shards);
     this.#leaseRound.learn(jobs, this.#storedRates(shards));
@@ -93,7 +93,7 @@ export class ShardRound {
     }
     if (storeRates) this.#ratesStoredMs = now;
     if (changed.length === 0 || !this.#leader.trusted()) return;
-    await this.#context.shards.setLoad(
+    await this.#context.stores.shards.setLoad(
       changed.map(({ id, triggersPerSecond, saturated: full }) => ({ shard: id, triggersPerSecond, saturated: full })),
     );
   }
@@ -109,14 +109,14 @@ export class ShardRound {
 
   /** Makes and reopens shards; answers how many ids it used. */
   async #grow(delivery: Delivery, shards: Shard[], placedPerSecond: number, firstId: number): Promise<number> {
-    const { shards: store, installation, telemetry } = this.#context;
+    const { stores, installation, telemetry } = this.#context;
     const { laggingSlots, rates } = this.#leaseRound.picture;
     const slots = Array.from({ length: installation.slotsPerSet }, (_, slot): SlotFacts => {
       const name = slotName(delivery, slot);
       return { slot, triggersPerSecond: rates.of(name), lagging: laggingSlots.has(name) };
     });
     const { create, reopen } = planGrowth(shards, slots, placedPerSecond);
-    for (const id of reopen) if (this.#leader.trusted()) await store.setState(id, 'draining', 'open');
+    for (const id of reopen) if (this.#leader.trusted()) await stores.shards.setState(id, 'draining', 'open');
     if (create.length === 0 || !this.#leader.trusted()) return 0;
     const made = create.map(
       (slot, n): Shard => ({
@@ -130,25 +130,25 @@ export class ShardRound {
         saturated: false,
       }),
     );
-    const count = await store.create(made);
+    const count = await stores.shards.create(made);
     telemetry.count('shards_created_total', { delivery }, count);
     telemetry.event('info', 'shards were made', { delivery, count, shards: shards.length + count, placedPerSecond });
     return made.length;
   }
 
   async #drain(shards: readonly Shard[], placedPerSecond: number): Promise<void> {
-    const { shards: store, installation, telemetry } = this.#context;
+    const { stores, installation, telemetry } = this.#context;
     for (const id of planShrink(shards, installation.slotsPerSet, placedPerSecond)) {
-      if (!this.#leader.trusted() || !(await store.setState(id, 'open', 'draining'))) continue;
+      if (!this.#leader.trusted() || !(await stores.shards.setState(id, 'open', 'draining'))) continue;
       telemetry.event('info', 'a shard takes no more jobs: far too many are nearly empty', { shard: id });
     }
   }
 
   /** Closes a shard for good, if the job store knows of no job in it either: counts may be behind. */
   async #close(shard: Shard): Promise<void> {
-    const { shards: store, jobs, telemetry } = this.#context;
-    if ((await jobs.byShard(shard.id, -1, 1)).length > 0) return;
-    if (!this.#leader.trusted() || !(await store.setState(shard.id, 'draining', 'closed'))) return;
+    const { stores, telemetry } = this.#context;
+    if ((await stores.jobs.byShard(shard.id, -1, 1)).length > 0) return;
+    if (!this.#leader.trusted() || !(await stores.shards.setState(shard.id, 'draining', 'closed'))) return;
     telemetry.event('info', 'an empty shard was closed', { shard: shard.id });
   }
 
