@@ -28,6 +28,15 @@ function writeStatements(opened: OpenedJobs): void {
     expect(stored).toStrictEqual(plain);
   });
 
+  test('labels have any names: those of prototypes, of operators and paths, with NUL, empty (O-SC-04, O-SC-05)', async () => {
+    const { store } = opened();
+    const text = '{"__proto__":"p","constructor":"c","$set":"s","a.b":"d","x\\u0000y":"n\\u0000","":"e"}';
+    await store.insertMany([sampleJob('labelled', { labels: JSON.parse(text) as Record<string, string> })]);
+    const stored = (await (await reopened(opened())).get('team', 'labelled'))!;
+    expect(JSON.stringify(stored.labels)).toBe(text);
+    expect(Object.getPrototypeOf(stored.labels)).toBe(Object.prototype);
+  });
+
   test('what is not there is null, and keys are exact: case, spaces and the cluster count', async () => {
     const { store } = opened();
     await store.insertMany([sampleJob('a', { number: 1 }), sampleJob(' a', { number: 2 })]);

@@ -26,8 +26,8 @@ export type RedisSettings = RedisAddress & {
 
 export interface RedisTriggerStore extends TriggerStore {
   /**
-   * How often a connection was made, from 1. Another number than before means that Redis may be another server, or an older
-   * copy of itself: what it holds must be compared again.
+   * How many connections were made. Another number than before means that Redis may be another server, or an older copy of
+   * itself: what it holds must be compared again.
    */
   connections(): number;
 }
@@ -51,10 +51,13 @@ export async function connectRedis(settings: RedisSettings, telemetry: Telemetry
   const client = clientOf(settings);
   let connections = 0;
   let lastFailure: Error | null = null;
-  client.on('ready', () => {
+  const connected = (): void => {
     connections += 1;
-    if (connections > 1) telemetry.event('warn', 'Redis is connected again', { connections });
-  });
+    telemetry.count('redis_connections_total');
+  };
+  // A cluster has a connection for each node, which comes and goes by itself.
+  if (client instanceof Cluster) client.on('+node', (node: Redis) => node.on('ready', connected));
+  else client.on('ready', connected);
   // ioredis goes on by itself; what failed is told to whoever called.
   client.on('error', (error: Error) => {
     lastFailure = error;
