@@ -125,7 +125,7 @@ export class ShardRound {
         slot,
         state: 'new',
         jobs: 0,
-        nextNumber: 0,
+        nextNumber: 1,
         triggersPerSecond: 0,
         saturated: false,
       }),
