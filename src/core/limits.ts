@@ -68,10 +68,29 @@ export const LIMITS = {
   misfireAfterMs: 10_000,
   /** Triggers of one batch that goes to the bus: bounds one request's memory. */
   publishBatchTriggers: 5_000,
+  /** Bytes of triggers in one such batch: large payloads fill it before their number does. */
+  publishBatchBytes: 8 * 1024 * 1024,
+  /** Occurrences of one job in one batch: a job that catches up leaves room for the others. */
+  publishBatchOccurrences: 100,
   /** Batches that a slot may have on the way; beyond, the wheel waits. */
   publishBatchesInFlight: 4,
   /** Members of one write-back. */
   writeBackMembers: 500,
+  /** A write-back waits this long for others, in ms. */
+  writeBackAgeMs: 50,
+  /** The score of a job that stays in a wheel is written again after this long, in ms: an older one is an alarm. */
+  scoreRefreshMs: 300_000,
+  /** Finished members that the recorder takes at a time. */
+  recorderMembers: 500,
+  /** Progress is committed at most this often under load, and this often while nothing fires, in ms. */
+  progressEveryMs: 25,
+  progressIdleMs: 1_000,
+  /** A topic that does not exist is looked for this often, in ms. */
+  missingTopicRetryMs: 1_000,
+  /** Changes that may wait for triggers on the way; beyond, the fast path is not read. */
+  deferredChanges: 1_000,
+  /** Answers to changes that may wait to be sent; beyond, the oldest are dropped, and who asked gets none. */
+  ownerAnswers: 10_000,
   // Leases.
   /** A worker renews its session this often, in ms. */
   sessionRenewMs: 500,

@@ -1,0 +1,118 @@
+import { LIMITS } from '../../core/limits.ts';
+import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
+import type { MemberScore } from '../../ports/trigger-store.ts';
+import type { Batch, Item } from './batch.ts';
+import { followCursor } from './cursors.ts';
+import { IDLE, type Live, WAITING } from './entries.ts';
+import { applyDeferred } from './fast-path.ts';
+import { place, queueScore, remove, settle, stand } from './movement.ts';
+import { alone, type ShardRun } from './shard-run.ts';
+import type { SlotState } from './slot-state.ts';
+
+/** After the acknowledgement, and never before it (I2): jobs move on, lateness is recorded. */
+export function acknowledge(slot: SlotState, batch: Batch, items: readonly Item[]): void {
+  const nowMs = slot.options.clock.wallMs();
+  const { telemetry } = slot.options;
+  let n = 0;
+  for (const item of items) {
+    n += item.count;
+    if (item.late > 0) slot.count('misfires_total', { result: 'fired' }, item.late);
+    if (item.dropped > 0) slot.count('misfires_total', { result: 'dropped' }, item.dropped);
+    moveOn(slot, item, nowMs);
+  }
+  slot.published += n;
+  slot.count('triggers_total', { result: 'published' }, n);
+  for (const { cluster, effectiveMs, n: triggers } of batch.runs) {
+    telemetry.lateness(nowMs - effectiveMs, triggers, { cluster, slot: slot.name });
+  }
+}
+
+function moveOn(slot: SlotState, item: Item, nowMs: number): void {
+  const { entry } = item;
+  const live = slot.entries.live[entry]!;
+  slot.entries.state[entry] = IDLE;
+  if (live.run !== null) {
+    remove(slot, entry);
+    return;
+  }
+  stand(slot, entry, item.after);
+  followCursor(slot, entry);
+  if (applyDeferred(slot, entry)) return;
+  settle(slot, entry);
+  place(slot, entry, item.restMs > 0 && live.cursor !== null ? nowMs + item.restMs : undefined);
+}
+
+/**
+ * Writes the scores of jobs whose next time lies beyond the horizon, and 0 for finished ones, in batches. An entry leaves
+ * when the store says that its score is above H; one that a scan has overtaken stays. Answers how many were written.
+ */
+export async function flushWriteBacks(slot: SlotState, atOnce = false): Promise<number> {
+  let written = 0;
+  const nowMs = slot.options.clock.monotonicMs();
+  for (const shard of [...slot.shards.values()]) {
+    while (shard.queue.length > 0) {
+      const full = shard.queue.length >= LIMITS.writeBackMembers;
+      if (!atOnce && !full && nowMs - shard.queuedMs < LIMITS.writeBackAgeMs) break;
+      written += await alone(shard, () => writeBack(slot, shard));
+      if (!slot.running) return written;
+    }
+  }
+  return written;
+}
+
+interface Written {
+  entry: number;
+  live: Live;
+  version: number;
+  score: number;
+}
+
+async function writeBack(slot: SlotState, shard: ShardRun): Promise<number> {
+  const { entries, options } = slot;
+  const batch: Written[] = [];
+  const scores: MemberScore[] = [];
+  for (const entry of shard.queue.splice(0, LIMITS.writeBackMembers)) {
+    const live = entries.live[entry];
+    if (live == null || entries.queued[entry] === 0 || entries.shard[entry] !== shard.id) continue;
+    entries.queued[entry] = 0;
+    const score = entries.nominalMs[entry] === NO_OCCURRENCE ? 0 : entries.effectiveMs[entry]!;
+    // A former version still owes: the score of the version in force is right as it is.
+    if (live.current === null || live.cursor !== null || (score > 0 && live.segments[0]!.plan !== live.current))
+      continue;
+    batch.push({ entry, live, version: live.version, score });
+    scores.push({ number: entries.number[entry]!, version: live.version, score });
+  }
+  if (scores.length === 0) return 0;
+  shard.queuedMs = options.clock.monotonicMs();
+  try {
+    const result = await options.stores.triggers.writeBack(shard.id, options.epoch, scores);
+    if (!slot.running) return 0;
+    if (result.status === 'stale') {
+      slot.lose(`epoch ${result.epoch} holds shard ${shard.id}`);
+      return 0;
+    }
+    takeWritten(slot, shard, batch, new Set(result.within));
+    slot.count('write_backs_total', {}, scores.length);
+    if (result.missing > 0) slot.count('write_backs_missing_total', {}, result.missing);
+    return scores.length;
+  } catch (error) {
+    if (!slot.running) return 0;
+    for (const { entry, live } of batch) if (entries.live[entry] === live) queueScore(slot, entry);
+    throw error;
+  }
+}
+
+function takeWritten(slot: SlotState, shard: ShardRun, batch: readonly Written[], within: ReadonlySet<number>): void {
+  const { entries } = slot;
+  const nowMs = slot.options.clock.wallMs();
+  for (const [index, { entry, live, version, score }] of batch.entries()) {
+    if (entries.live[entry] !== live || live.version !== version) continue;
+    entries.scoredMs[entry] = nowMs;
+    if (score === 0) {
+      shard.finished = true;
+      if (entries.nominalMs[entry] === NO_OCCURRENCE) remove(slot, entry);
+    } else if (!within.has(index) && entries.state[entry] === WAITING && entries.effectiveMs[entry] === score) {
+      remove(slot, entry);
+    }
+  }
+}

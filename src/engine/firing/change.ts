@@ -1,0 +1,138 @@
+import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
+import { cursorKey } from './cursors.ts';
+import { type Change, FLIGHT, IDLE, type Live, newLive } from './entries.ts';
+import { place, settle, standFirst } from './movement.ts';
+import type { Fired, Segment } from './plan.ts';
+import type { SlotState } from './slot-state.ts';
+
+/**
+ * Applies a new version: times up to the cut stay with the version before, later ones belong to the new one, except those
+ * that were fired already. An entry whose triggers are on the way takes it up when they are acknowledged.
+ */
+export function applyChange(slot: SlotState, change: Change): void {
+  const found = slot.entries.find(change.shard, change.number);
+  const live = found < 0 ? null : slot.entries.live[found]!;
+  if (live !== null && slot.entries.state[found] === FLIGHT) {
+    change.hold ??= change.offset < 0 ? null : slot.holds.hold(change.offset);
+    live.deferred.push(change);
+    return;
+  }
+  if (live !== null && change.version <= live.version) {
+    if (live.takenFromMs !== NO_OCCURRENCE) payLate(slot, found, live, change);
+    finishChange(slot, found, change);
+    return;
+  }
+  const entry = live === null ? begin(slot, change) : found;
+  follow(slot, entry, change, live !== null);
+  finishChange(slot, entry, change);
+}
+
+function begin(slot: SlotState, change: Change): number {
+  return slot.entries.make(change.shard, change.number, newLive(0));
+}
+
+/** Effective time up to which everything of a job without an entry was fired, UTC ms. */
+export function firedToMs(slot: SlotState, shard: number, number: number): number {
+  const inherited = slot.inherited.get(cursorKey(shard, number));
+  if (inherited !== undefined) return inherited.fromMs;
+  if (!slot.running) return slot.mark.t;
+  return Math.min(slot.wheel.drainedToMs, slot.shards.get(shard)?.horizonMs ?? slot.mark.t);
+}
+
+function follow(slot: SlotState, entry: number, change: Change, known: boolean): void {
+  const live = slot.entries.live[entry]!;
+  const { cutMs, plan } = change;
+  const before = known ? endedAt(slot, entry, live, cutMs) : unknownBefore(slot, change);
+  const segments = before.segments;
+  const fired = before.fired.filter(({ toMs }) => toMs > cutMs);
+  if (plan !== null) {
+    segments.push({ plan, afterMs: cutMs - plan.schedule.offsetMs, untilMs: Number.POSITIVE_INFINITY, fired });
+  }
+  live.version = change.version;
+  live.cutMs = cutMs;
+  live.current = plan;
+  live.segments = segments;
+  live.fired = plan === null ? fired : [];
+  live.takenFromMs = NO_OCCURRENCE;
+  slot.entries.scoredMs[entry] = slot.options.clock.wallMs();
+  standFirst(slot, entry);
+}
+
+/** What a known entry owes up to a cut, and what it has fired. */
+function endedAt(slot: SlotState, entry: number, live: Live, cutMs: number): { segments: Segment[]; fired: Fired[] } {
+  const { entries } = slot;
+  const nominalMs = entries.nominalMs[entry]!;
+  const last = live.segments.at(-1);
+  const inForce = last !== undefined && last.plan === live.current;
+  const fired = inForce ? [...last.fired, ...live.fired] : [...live.fired];
+  const schedule = live.current?.schedule;
+  if (schedule !== undefined) {
+    // All of the version in force before the place where it stands (or will begin) was fired.
+    let toMs = Number.POSITIVE_INFINITY;
+    if (nominalMs !== NO_OCCURRENCE && last !== undefined) {
+      toMs = live.segments.length === 1 ? entries.effectiveMs[entry]! - 1 : last.afterMs + schedule.offsetMs;
+    }
+    fired.push({ schedule, fromMs: live.cutMs + 1, toMs });
+  }
+  const segments: Segment[] = [];
+  for (const [index, segment] of live.segments.entries()) {
+    const afterMs = index === 0 && nominalMs !== NO_OCCURRENCE ? nominalMs - 1 : segment.afterMs;
+    segments.push({ ...segment, afterMs, untilMs: Math.min(segment.untilMs, cutMs) });
+  }
+  return { segments, fired };
+}
+
+/** The same for a job that has no entry: all that the version before had up to a known time was fired. */
+function unknownBefore(slot: SlotState, change: Change): { segments: Segment[]; fired: Fired[] } {
+  const { former, cutMs } = change;
+  if (former === null) return { segments: [], fired: [] };
+  const { schedule } = former;
+  const firedTo = firedToMs(slot, change.shard, change.number);
+  const owed = { plan: former, afterMs: firedTo - schedule.offsetMs, untilMs: cutMs, fired: [] };
+  return {
+    segments: firedTo < cutMs ? [owed] : [],
+    fired: firedTo > cutMs ? [{ schedule, fromMs: cutMs + 1, toMs: firedTo }] : [],
+  };
+}
+
+/**
+ * A message about a version that a scan had found already (or one before it): what the scan could not know is owed before
+ * everything else: the version before up to the cut, and the message's own version between its cut and what the scan took
+ * for fired, or the next version's cut.
+ */
+function payLate(slot: SlotState, entry: number, live: Live, change: Change): void {
+  const { former, plan, cutMs } = change;
+  const takenFrom = live.takenFromMs;
+  const same = change.version === live.version;
+  const owed: Segment[] = [];
+  if (former !== null && takenFrom < cutMs) {
+    owed.push({ plan: former, afterMs: takenFrom - former.schedule.offsetMs, untilMs: cutMs, fired: [] });
+  }
+  const untilMs = same ? takenFrom : live.cutMs;
+  if (plan !== null && cutMs < untilMs) {
+    const own = same ? (live.current ?? plan) : plan;
+    const fired = former === null ? [] : [{ schedule: former.schedule, fromMs: cutMs + 1, toMs: takenFrom }];
+    owed.push({ plan: own, afterMs: cutMs - own.schedule.offsetMs, untilMs, fired });
+  }
+  live.takenFromMs = same ? NO_OCCURRENCE : Math.max(takenFrom, live.cutMs);
+  const [first] = live.segments;
+  const nominalMs = slot.entries.nominalMs[entry]!;
+  if (first !== undefined && nominalMs !== NO_OCCURRENCE) first.afterMs = nominalMs - 1;
+  live.segments = [...owed, ...live.segments];
+  standFirst(slot, entry);
+}
+
+/** Everything but the times: its place in the fast path, the answer, where the entry waits. */
+function finishChange(slot: SlotState, entry: number, change: Change): void {
+  const live = slot.entries.live[entry]!;
+  if (change.hold !== null) {
+    if (live.hold === null) live.hold = change.hold;
+    else change.hold.open = false;
+  }
+  if (change.done !== null) live.whenCurrent.push(change.done);
+  settle(slot, entry, change.offset);
+  if (!slot.running) return;
+  slot.wheel.cancel(entry);
+  slot.entries.state[entry] = IDLE;
+  place(slot, entry);
+}

@@ -1,0 +1,233 @@
+import { executionId, firedExecutionId } from '../../core/job.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { misfire } from '../../core/schedule/misfire.ts';
+import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
+import { Batch, type Item } from './batch.ts';
+import { openCursor } from './cursors.ts';
+import { FLIGHT, type Live, READY, WAITING } from './entries.ts';
+import { place, remove, settle, stand, standFirst } from './movement.ts';
+import { nextIn, type Plan, type Position, positionAfter, type Segment } from './plan.ts';
+import type { SlotState } from './slot-state.ts';
+
+/** Entries that one call looks at: the event loop gets its turn between calls. */
+const LOOKED_AT = 20_000;
+const due = new Int32Array(1_024);
+
+/** The next batch of what is due, oldest first; null: nothing is to be published now. Its entries are FLIGHT. */
+export function collect(slot: SlotState, nowMs: number): Batch | null {
+  const batch = new Batch();
+  const apart = slot.apart.shift();
+  if (apart !== undefined) {
+    for (const entry of apart) if (slot.entries.state[entry] === READY) take(slot, batch, entry, nowMs);
+    return batch.messages.length > 0 ? batch : null;
+  }
+  let looked = 0;
+  for (let left = slot.ready.length; left > 0 && !batch.full && looked < LOOKED_AT; left -= 1, looked += 1) {
+    const entry = slot.ready.shift();
+    if (slot.entries.state[entry] === READY) take(slot, batch, entry, nowMs);
+  }
+  while (!batch.full && looked < LOOKED_AT && slot.ready.length === 0) {
+    const given = slot.wheel.advanceTo(nowMs, batch.room < due.length ? due.subarray(0, batch.room) : due);
+    if (given === 0) break;
+    for (let i = 0; i < given; i += 1)
+      if (slot.entries.state[due[i]!] === WAITING) takeOrKeep(slot, batch, due[i]!, nowMs);
+    looked += given;
+  }
+  return batch.messages.length > 0 ? batch : null;
+}
+
+/** The wheel has given the entry away, so one that finds no room goes among the ready. */
+function takeOrKeep(slot: SlotState, batch: Batch, entry: number, nowMs: number): void {
+  if (!batch.full) {
+    take(slot, batch, entry, nowMs);
+    return;
+  }
+  slot.entries.state[entry] = READY;
+  slot.ready.push(entry);
+}
+
+function take(slot: SlotState, batch: Batch, entry: number, nowMs: number): void {
+  const live = slot.entries.live[entry]!;
+  if (live.run !== null) {
+    takeRun(slot, batch, entry, live, nowMs);
+    return;
+  }
+  const segment = live.segments[0]!;
+  const effectiveMs = slot.entries.effectiveMs[entry]!;
+  if (effectiveMs > nowMs) {
+    place(slot, entry);
+    return;
+  }
+  const plan = rulingPlan(live, segment, nowMs);
+  if (plan === null) {
+    supersede(slot, entry, segment, nowMs);
+    return;
+  }
+  if (slot.missingTopics.has(plan.topic)) {
+    waitForTopic(slot, entry, nowMs);
+    return;
+  }
+  const missed = effectiveMs < nowMs - LIMITS.misfireAfterMs;
+  if (missed) takeMissed(slot, batch, entry, live, segment, plan, nowMs);
+  else takeOwed(slot, batch, entry, live, segment, plan, nowMs, slot.entries.nominalMs[entry]!, 0, 0);
+}
+
+/**
+ * By which version an occurrence of a segment is published. A former version publishes what is owed up to its cut, but not
+ * later than the owner's answer may take (I7): then the version in force does it, or nobody, if it does not fire.
+ */
+function rulingPlan(live: Live, segment: Segment, nowMs: number): Plan | null {
+  const former = segment.plan !== live.current;
+  return former && nowMs > segment.untilMs + LIMITS.ownerAnswerWaitMs ? live.current : segment.plan;
+}
+
+/** What a version owed that has ended without a version that fires after it. */
+function supersede(slot: SlotState, entry: number, segment: Segment, nowMs: number): void {
+  const { schedule } = segment.plan;
+  const upTo = Math.min(segment.untilMs, nowMs) - schedule.offsetMs;
+  const n = schedule.count(slot.entries.nominalMs[entry]! - 1, upTo);
+  tell(slot, entry, 'superseded', n);
+  const live = slot.entries.live[entry]!;
+  live.segments.shift();
+  standFirst(slot, entry);
+  settle(slot, entry);
+  place(slot, entry);
+}
+
+/** Exceptions are told one by one, in words that name the job. */
+function tell(slot: SlotState, entry: number, result: 'superseded' | 'dropped', n: number): void {
+  if (n === 0) return;
+  const { entries } = slot;
+  slot.count('triggers_total', { result }, n);
+  slot.event('warn', `triggers were ${result}`, {
+    shard: entries.shard[entry],
+    number: entries.number[entry],
+    fromMs: entries.nominalMs[entry],
+    n,
+  });
+}
+
+export function waitForTopic(slot: SlotState, entry: number, nowMs: number): void {
+  openCursor(slot, entry, 'topic-missing', nowMs);
+  settle(slot, entry);
+  place(slot, entry, nowMs + LIMITS.missingTopicRetryMs);
+}
+
+/** Occurrences older than the misfire limit go by the policy; younger ones that are due follow in order. */
+function takeMissed(
+  slot: SlotState,
+  batch: Batch,
+  entry: number,
+  live: Live,
+  segment: Segment,
+  plan: Plan,
+  nowMs: number,
+): void {
+  const { schedule } = segment.plan;
+  const nominalMs = slot.entries.nominalMs[entry]!;
+  const upToMs = Math.min(nowMs, segment.untilMs) - schedule.offsetMs;
+  const decided = misfire(plan.misfire, schedule, nominalMs - 1, upToMs, nowMs, LIMITS.misfireAfterMs);
+  const first = decided.fire === 0 ? NO_OCCURRENCE : nextIn(segment, decided.afterMs);
+  if (first === NO_OCCURRENCE || first > upToMs) {
+    missedWithoutFire(slot, entry, decided.dropped, positionAfter(live.segments, decided.upToMs));
+    return;
+  }
+  if (plan.misfire.mode === 'all') openCursor(slot, entry, 'misfire', nowMs);
+  takeOwed(slot, batch, entry, live, segment, plan, nowMs, first, decided.late, decided.dropped);
+}
+
+function missedWithoutFire(slot: SlotState, entry: number, dropped: number, after: Position | null): void {
+  if (dropped > 0) slot.count('misfires_total', { result: 'dropped' }, dropped);
+  tell(slot, entry, 'dropped', dropped);
+  stand(slot, entry, after);
+  settle(slot, entry);
+  place(slot, entry);
+}
+
+/** Everything of the segment that is owed from `first` up to now, as far as there is room. */
+function takeOwed(
+  slot: SlotState,
+  batch: Batch,
+  entry: number,
+  live: Live,
+  segment: Segment,
+  plan: Plan,
+  nowMs: number,
+  first: number,
+  late: number,
+  dropped: number,
+): void {
+  const { entries } = slot;
+  const [shard, number] = [entries.shard[entry]!, entries.number[entry]!];
+  const { offsetMs } = segment.plan.schedule;
+  const pace = paceOf(plan, late);
+  const from = batch.messages.length;
+  let count = 0;
+  let last = first;
+  for (let at = first; at !== NO_OCCURRENCE && at + offsetMs <= nowMs; at = nextIn(segment, at)) {
+    if (count >= pace.atOnce || (count > 0 && batch.full)) break;
+    batch.add(plan, executionId(shard, number, at), at, at + offsetMs);
+    if (at + offsetMs >= nowMs - LIMITS.misfireAfterMs) batch.onTime(plan.cluster, at + offsetMs);
+    last = at;
+    count += 1;
+  }
+  const after = positionAfter(live.segments, last);
+  const { topic, cluster, head } = plan;
+  const lateHere = Math.min(late, count);
+  const restMs = lateHere < late ? pace.restMs : 0;
+  push(slot, batch, live, {
+    entry,
+    topic,
+    partition: head.partition,
+    cluster,
+    first: from,
+    count,
+    after,
+    late: lateHere,
+    dropped,
+    restMs,
+  });
+}
+
+/** How many occurrences go at once, and the rest after them: a rate of misfires is kept in steps of at least 50 ms. */
+function paceOf(plan: Plan, late: number): { atOnce: number; restMs: number } {
+  const perSecond = plan.misfire.maxPerSecond;
+  if (late === 0 || perSecond === undefined) return { atOnce: LIMITS.publishBatchOccurrences, restMs: 0 };
+  const atOnce = Math.min(LIMITS.publishBatchOccurrences, Math.max(1, Math.floor(perSecond / 20)));
+  return { atOnce, restMs: Math.ceil((atOnce * 1_000) / perSecond) };
+}
+
+function push(slot: SlotState, batch: Batch, live: Live, item: Item): void {
+  const { entries } = slot;
+  batch.items.push(item);
+  entries.state[item.entry] = FLIGHT;
+  if (live.cursor === null && live.run === null) {
+    batch.oldestMs = Math.min(batch.oldestMs, entries.effectiveMs[item.entry]!);
+  }
+  const paysAll = item.after === null || item.after.effectiveMs > slot.mark.t || live.cursor !== null;
+  if (live.hold !== null && paysAll) live.hold.paidBy = batch;
+}
+
+/** A run outside the schedule. Where its topic is missing it waits as long as a trigger may, then it is dropped. */
+function takeRun(slot: SlotState, batch: Batch, entry: number, live: Live, nowMs: number): void {
+  const { entries } = slot;
+  const { target, requestKey } = live.run!;
+  const nominalMs = entries.nominalMs[entry]!;
+  if (slot.missingTopics.has(target.topic)) {
+    if (nowMs - nominalMs <= LIMITS.misfireAfterMs) {
+      slot.wheel.add(entry, slot.wheel.timeMs + LIMITS.missingTopicRetryMs);
+      entries.state[entry] = WAITING;
+      return;
+    }
+    tell(slot, entry, 'dropped', 1);
+    remove(slot, entry);
+    return;
+  }
+  const id = firedExecutionId(entries.shard[entry]!, entries.number[entry]!, nominalMs, requestKey);
+  const first = batch.messages.length;
+  batch.add(target, id, nominalMs, nominalMs);
+  batch.onTime(target.cluster, nominalMs);
+  const { topic, cluster, head } = target;
+  const item = { entry, topic, partition: head.partition, cluster, first, count: 1, after: null };
+  push(slot, batch, live, { ...item, late: 0, dropped: 0, restMs: 0 });
+}

@@ -1,0 +1,48 @@
+import type { Cursor } from '../../core/messages.ts';
+import type { SlotState } from './slot-state.ts';
+
+/**
+ * A cursor is a low-water mark of one job's own: while it stands, the job owes everything after `fromMs`, whatever T says,
+ * so T passes and nothing is written as it moves. It is committed together with T: first when it opens, then as it is paid,
+ * last as a tombstone, when nothing at or before T is owed any more and T answers for the job again. `toMs` is how far the
+ * make-up reached when it opened, for people.
+ */
+export function cursorKey(shard: number, number: number): string {
+  return `${shard}-${number}`;
+}
+
+export function keyOf(slot: SlotState, entry: number): string {
+  return cursorKey(slot.entries.shard[entry]!, slot.entries.number[entry]!);
+}
+
+export function openCursor(slot: SlotState, entry: number, reason: Cursor['reason'], toMs: number): void {
+  const live = slot.entries.live[entry]!;
+  if (live.cursor !== null) return;
+  const [shard, number] = [slot.entries.shard[entry]!, slot.entries.number[entry]!];
+  live.cursor = { v: 1, shard, number, fromMs: slot.entries.effectiveMs[entry]! - 1, toMs, reason };
+  write(slot, entry, live.cursor);
+  slot.count('cursors_opened_total', { reason });
+}
+
+/** Everything before `effectiveMs` is paid. */
+export function movedCursor(cursor: Cursor, effectiveMs: number): Cursor {
+  return { ...cursor, fromMs: effectiveMs - 1, toMs: Math.max(cursor.toMs, effectiveMs - 1) };
+}
+
+/** The entry was paid up to its present place: the cursor follows. */
+export function followCursor(slot: SlotState, entry: number): void {
+  const live = slot.entries.live[entry]!;
+  if (live.cursor === null || live.segments.length === 0) return;
+  live.cursor = movedCursor(live.cursor, slot.entries.effectiveMs[entry]!);
+  write(slot, entry, live.cursor);
+}
+
+export function closeCursor(slot: SlotState, entry: number): void {
+  slot.entries.live[entry]!.cursor = null;
+  write(slot, entry, null);
+}
+
+function write(slot: SlotState, entry: number, cursor: Cursor | null): void {
+  slot.cursors.set(keyOf(slot, entry), cursor);
+  slot.moved = true;
+}

@@ -1,0 +1,150 @@
+import { CarillonError, isCode } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { BusMessage, SendFailure } from '../../ports/bus.ts';
+import { acknowledge } from './advance.ts';
+import type { Batch, Item } from './batch.ts';
+import { waitForTopic } from './collect.ts';
+import { READY } from './entries.ts';
+import { applyDeferred } from './fast-path.ts';
+import { failEntry } from './finish.ts';
+import { place } from './movement.ts';
+import { commit } from './progress.ts';
+import type { SlotState } from './slot-state.ts';
+
+/** How long a slot rests after a failure of the bus, in ms: doubled from the first to the second. */
+const REST_MS = 50;
+const REST_MAX_MS = 2_000;
+
+/**
+ * Sends a batch; ends, without an error of the bus, when its outcome is known and every entry of it stands where it must.
+ * - at-least-once: the idempotent producer; several batches are on the way, and progress follows the acknowledgement.
+ * - exactly-once: triggers, cursors and progress are one transaction; there is one at a time, and what becomes due
+ *   meanwhile goes with the next (group commit).
+ */
+export async function deliver(slot: SlotState, batch: Batch): Promise<void> {
+  slot.batches.add(batch);
+  const outcome = await send(slot, batch);
+  slot.batches.delete(batch);
+  if (!slot.running) return;
+  if ('error' in outcome) {
+    await takeFailure(slot, batch, outcome.error);
+    return;
+  }
+  slot.failuresInARow = 0;
+  slot.moved = true;
+  takeOutcome(slot, batch, outcome.failures);
+}
+
+type Outcome = { failures: readonly SendFailure[] } | { error: unknown };
+
+async function send(slot: SlotState, batch: Batch): Promise<Outcome> {
+  try {
+    if (slot.options.delivery === 'at-least-once') {
+      return { failures: await slot.options.producer.send(batch.topics()) };
+    }
+    await commit(slot, batch);
+    return { failures: [] };
+  } catch (error) {
+    return { error };
+  }
+}
+
+/** Whether there is room for another batch. */
+export function mayDeliver(slot: SlotState): boolean {
+  const most = slot.options.delivery === 'exactly-once' ? 1 : LIMITS.publishBatchesInFlight;
+  if (slot.batches.size >= most || slot.options.clock.monotonicMs() < slot.restUntilMs) return false;
+  return slot.options.delivery !== 'exactly-once' || slot.committing === null;
+}
+
+function takeOutcome(slot: SlotState, batch: Batch, failures: readonly SendFailure[]): void {
+  if (failures.length === 0) {
+    acknowledge(slot, batch, batch.items);
+    return;
+  }
+  const good: Item[] = [];
+  const tooLarge = new Set<BusMessage>(failures.flatMap((failure) => failure.records ?? []));
+  const missing = failures.filter((failure) => failure.code === 'topic-unknown');
+  for (const item of batch.items) {
+    if (missing.some(({ topic, partition }) => topic === item.topic && partition === item.partition)) {
+      topicIsMissing(slot, item.topic);
+      again(slot, item);
+    } else if (messagesOf(batch, item).some((message) => tooLarge.has(message))) {
+      failEntry(slot, item.entry, 'a trigger is larger than its topic allows');
+    } else {
+      good.push(item);
+    }
+  }
+  acknowledge(slot, batch, good);
+}
+
+/** Nothing of the batch counts; where the bus says what cannot be written, that is parted from the rest. */
+async function takeFailure(slot: SlotState, batch: Batch, error: unknown): Promise<void> {
+  if (isCode(error, 'topic-unknown')) {
+    for (const topic of new Set(batch.items.map((item) => item.topic))) await lookFor(slot, topic);
+    for (const item of batch.items) again(slot, item);
+  } else if (isCode(error, 'record-too-large')) {
+    part(slot, batch);
+  } else {
+    slot.restUntilMs = slot.options.clock.monotonicMs() + restMs(slot.failuresInARow);
+    slot.failuresInARow += 1;
+    slot.count('publish_failures_total', { code: error instanceof CarillonError ? error.code : 'internal' });
+    slot.event('error', 'a batch of triggers was not published', {
+      error: String(error),
+      triggers: batch.messages.length,
+    });
+    for (const item of batch.items) again(slot, item);
+  }
+}
+
+function restMs(failures: number): number {
+  return Math.min(REST_MAX_MS, REST_MS * 2 ** Math.min(failures, 10));
+}
+
+/** The entry stands where it stood before the batch. */
+function again(slot: SlotState, item: Item): void {
+  const { entry, topic } = item;
+  const live = slot.entries.live[entry]!;
+  if (live.hold !== null) live.hold.paidBy = null;
+  slot.entries.state[entry] = READY;
+  if (applyDeferred(slot, entry)) return;
+  if (live.run === null && slot.missingTopics.has(topic)) waitForTopic(slot, entry, slot.options.clock.wallMs());
+  else if (live.run === null) place(slot, entry);
+  else slot.ready.push(entry);
+}
+
+/** Halves go by themselves until one record is alone. */
+function part(slot: SlotState, batch: Batch): void {
+  if (batch.items.length === 1) {
+    failEntry(slot, batch.items[0]!.entry, 'a trigger is larger than its topic allows');
+    return;
+  }
+  const entries = batch.items.map((item) => item.entry);
+  for (const entry of entries) slot.entries.state[entry] = READY;
+  const half = Math.ceil(entries.length / 2);
+  slot.apart.push(entries.slice(0, half), entries.slice(half));
+}
+
+function messagesOf(batch: Batch, item: Item): BusMessage[] {
+  return batch.messages.slice(item.first, item.first + item.count);
+}
+
+function topicIsMissing(slot: SlotState, topic: string): void {
+  if (slot.missingTopics.has(topic)) return;
+  slot.missingTopics.add(topic);
+  slot.count('topics_missing_total', { topic });
+  slot.event('error', 'a topic does not exist: its triggers wait behind cursors until it does', { topic });
+}
+
+async function lookFor(slot: SlotState, topic: string): Promise<void> {
+  try {
+    await slot.options.stores.bus.partitions(topic);
+    if (slot.missingTopics.delete(topic)) slot.event('info', 'a missing topic is there', { topic });
+  } catch (error) {
+    if (isCode(error, 'topic-unknown')) topicIsMissing(slot, topic);
+  }
+}
+
+/** Looks whether missing topics are there by now. */
+export async function checkTopics(slot: SlotState): Promise<void> {
+  for (const topic of [...slot.missingTopics]) await lookFor(slot, topic);
+}

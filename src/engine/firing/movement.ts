@@ -1,0 +1,94 @@
+import { LIMITS } from '../../core/limits.ts';
+import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
+import { closeCursor } from './cursors.ts';
+import { IDLE, READY, WAITING } from './entries.ts';
+import { type Position, positionAfter } from './plan.ts';
+import type { SlotState } from './slot-state.ts';
+
+/**
+ * How an entry moves: `stand` sets its next occurrence, `settle` ends what hung on the former one (its place in the fast
+ * path, its cursor, answers), `place` puts it where it waits. Whoever changes the segments of an entry calls the three in
+ * this order; an entry that is FLIGHT is moved by its acknowledgement only.
+ */
+export function stand(slot: SlotState, entry: number, at: Position | null): void {
+  const { entries } = slot;
+  const live = entries.live[entry]!;
+  if (at === null) live.segments = [];
+  else if (at.segment > 0) live.segments.splice(0, at.segment);
+  entries.nominalMs[entry] = at === null ? NO_OCCURRENCE : at.nominalMs;
+  entries.effectiveMs[entry] = at === null ? NO_OCCURRENCE : at.effectiveMs;
+}
+
+/** Stands the entry at the first owed occurrence of its segments. */
+export function standFirst(slot: SlotState, entry: number): void {
+  stand(slot, entry, positionAfter(slot.entries.live[entry]!.segments));
+}
+
+/** Whether nothing at or before the T of the last commit is owed by the entry. */
+export function hasPaid(slot: SlotState, entry: number): boolean {
+  return slot.entries.nominalMs[entry] === NO_OCCURRENCE || slot.entries.effectiveMs[entry]! > slot.mark.t;
+}
+
+/** `offset` is that of the message that moved the entry, if one did: it holds its place while something before T is owed. */
+export function settle(slot: SlotState, entry: number, offset = -1): void {
+  const live = slot.entries.live[entry]!;
+  const paid = hasPaid(slot, entry);
+  if (paid && live.cursor !== null) closeCursor(slot, entry);
+  if (paid || live.cursor !== null) {
+    if (live.hold !== null) live.hold.open = false;
+    live.hold = null;
+  } else if (live.hold === null && offset >= 0) {
+    live.hold = slot.holds.hold(offset);
+  }
+  if (live.whenCurrent.length > 0 && (live.segments.length === 0 || live.segments[0]!.plan === live.current)) {
+    for (const run of live.whenCurrent.splice(0)) run();
+  }
+}
+
+/** Into the wheel, or among the ready; beyond the horizon also towards the store. `atMs` differs where a pause is due. */
+export function place(slot: SlotState, entry: number, atMs = slot.entries.effectiveMs[entry]!): void {
+  const { entries, wheel } = slot;
+  const live = entries.live[entry]!;
+  wheel.cancel(entry);
+  if (entries.nominalMs[entry] === NO_OCCURRENCE) {
+    rest(slot, entry);
+    return;
+  }
+  if (wheel.add(entry, atMs)) {
+    entries.state[entry] = WAITING;
+  } else {
+    entries.state[entry] = READY;
+    slot.ready.push(entry);
+  }
+  if (live.cursor !== null || live.segments[0]!.plan !== live.current) return;
+  const beyond = entries.effectiveMs[entry]! > (slot.shards.get(entries.shard[entry]!)?.horizonMs ?? 0);
+  if (beyond || slot.options.clock.wallMs() - entries.scoredMs[entry]! >= LIMITS.scoreRefreshMs) {
+    queueScore(slot, entry);
+  }
+}
+
+/** Nothing is owed any more: a job in force is finished, which the store must learn; another entry goes, if it may. */
+function rest(slot: SlotState, entry: number): void {
+  const live = slot.entries.live[entry]!;
+  slot.entries.state[entry] = IDLE;
+  if (live.current !== null) queueScore(slot, entry);
+  else if (live.fired.length === 0) remove(slot, entry);
+}
+
+export function queueScore(slot: SlotState, entry: number): void {
+  const shard = slot.shards.get(slot.entries.shard[entry]!);
+  if (shard === undefined || slot.entries.queued[entry] === 1) return;
+  slot.entries.queued[entry] = 1;
+  if (shard.queue.length === 0) shard.queuedMs = slot.options.clock.monotonicMs();
+  shard.queue.push(entry);
+}
+
+/** Takes an entry out of everything. */
+export function remove(slot: SlotState, entry: number): void {
+  const live = slot.entries.live[entry]!;
+  slot.wheel.cancel(entry);
+  if (live.cursor !== null) closeCursor(slot, entry);
+  if (live.hold !== null) live.hold.open = false;
+  for (const run of live.whenCurrent.splice(0)) run();
+  slot.entries.release(entry);
+}

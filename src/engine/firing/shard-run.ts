@@ -1,0 +1,47 @@
+/** One shard of the slot, as its owner knows it. */
+export interface ShardRun {
+  id: number;
+  /** All members up to here were taken up, UTC ms. */
+  horizonMs: number;
+  /** H as the store answered it last: what the next scan expects there. */
+  storedMs: number;
+  /** H that a scan without an answer would have set; null: every scan was answered. */
+  triedMs: number | null;
+  /** The scan or write-back that runs: one at a time, so that answers and effects have one order. */
+  busy: Promise<void> | null;
+  /** Entries whose score is to be written. */
+  queue: number[];
+  /** When the oldest of them came, monotonic ms. */
+  queuedMs: number;
+  /** Members of score 0 may be there, for the recorder. */
+  finished: boolean;
+}
+
+export function newShardRun(id: number, horizonMs: number): ShardRun {
+  return {
+    id,
+    horizonMs,
+    storedMs: horizonMs,
+    triedMs: null,
+    busy: null,
+    queue: [],
+    queuedMs: 0,
+    finished: true,
+  };
+}
+
+/** Runs one thing on a shard after whatever runs there. */
+export async function alone<T>(shard: ShardRun, run: () => Promise<T>): Promise<T> {
+  while (shard.busy !== null) await shard.busy;
+  const result = run();
+  const done = result.then(
+    () => {},
+    () => {},
+  );
+  shard.busy = done;
+  try {
+    return await result;
+  } finally {
+    if (shard.busy === done) shard.busy = null;
+  }
+}

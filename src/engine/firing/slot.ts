@@ -1,0 +1,196 @@
+import { flushWriteBacks } from './advance.ts';
+import { flushAnswers } from './answers.ts';
+import { collect } from './collect.ts';
+import { checkTopics, deliver, mayDeliver } from './deliver.ts';
+import { readFast } from './fast-path.ts';
+import { recordFailed, recordFinished } from './finish.ts';
+import { reportGauges } from './gauges.ts';
+import { commitProgress } from './progress.ts';
+import { scan, syncShards } from './scan.ts';
+import { type Phase, type SlotOptions, SlotState } from './slot-state.ts';
+import { adopt } from './takeover.ts';
+
+/**
+ * The firing of one slot under one epoch, as steps that loops (or a test with a manual clock) call. A step is not called
+ * again before it has ended; different steps may run at the same time.
+ *
+ * Phases, and who changes them:
+ * - `new`: nothing was done. `adopt` begins.
+ * - `adopting`: the lane is ours, the former owner is fenced, nothing is published and T does not move. `adopt` ends it,
+ *   when progress, cursors, the first scan of every shard and the fast path from O are in.
+ * - `running`: `tick` publishes what is due while the worker trusts its lease; all other steps do their part.
+ * - `draining`: entered by `drain`: nothing new is published; what is on the way is waited for, progress and scores are
+ *   written. It ends in `closed`.
+ * - `lost`: a newer epoch or another holder of the lane was seen, or the worker dropped the slot. All entries are gone at
+ *   once; no step does anything any more. The way back is a new runner that adopts with the epoch of its lease.
+ * - `closed`: lane and reader are closed.
+ */
+export class SlotRunner {
+  private readonly slot: SlotState;
+  private readonly sending = new Set<Promise<void>>();
+
+  constructor(options: SlotOptions) {
+    this.slot = new SlotState(options);
+  }
+
+  get phase(): Phase {
+    return this.slot.phase;
+  }
+
+  get name(): string {
+    return this.slot.name;
+  }
+
+  /** Triggers acknowledged since the takeover. */
+  get published(): number {
+    return this.slot.published;
+  }
+
+  /** Committed (T, O). */
+  get watermark(): { t: number; o: number } {
+    const { t, o } = this.slot.durable;
+    return { t, o };
+  }
+
+  /** Jobs in memory. */
+  get entries(): number {
+    return this.slot.entries.size;
+  }
+
+  /** When there may be something to publish next, wall time in ms; Infinity: not before another step changes something. */
+  get nextDueMs(): number {
+    const { slot } = this;
+    if (slot.ready.length > 0 || slot.apart.length > 0) return slot.wheel.timeMs;
+    return slot.wheel.nextDueMs();
+  }
+
+  /** How far the wheel is behind, in ms. */
+  lagMs(nowMs: number): number {
+    return this.slot.running ? Math.max(0, nowMs - Math.max(this.slot.wheel.timeMs, 0)) : 0;
+  }
+
+  /** Takes the slot over; see `takeover.ts`. Ends in `running` or `lost`; after an error the runner is to be closed. */
+  async adopt(): Promise<void> {
+    await adopt(this.slot);
+    if (this.slot.phase === 'running') await syncShards(this.slot, this.slot.options.clock.wallMs());
+  }
+
+  /** Claims, scans and opens shards that were made since. Answers how many it took up. */
+  async syncShards(nowMs: number): Promise<number> {
+    return this.slot.phase === 'running' ? await syncShards(this.slot, nowMs) : 0;
+  }
+
+  /** Scans the shards whose horizon has come near. Answers how many. */
+  async scan(nowMs: number): Promise<number> {
+    return this.slot.phase === 'running' ? await scan(this.slot, nowMs) : 0;
+  }
+
+  /** Reads and applies changes, waiting up to `maxWaitMs` for the first. Answers how many. */
+  async readFast(maxWaitMs = 0): Promise<number> {
+    if (this.slot.phase !== 'running') return 0;
+    const read = await readFast(this.slot, maxWaitMs);
+    await this.flushAnswers();
+    return read;
+  }
+
+  /**
+   * Publishes what is due, as far as batches may be on the way; ends when they are sent, not when they are acknowledged.
+   * Answers how many triggers were sent.
+   */
+  tick(nowMs: number): number {
+    const { slot } = this;
+    let triggers = 0;
+    while (slot.phase === 'running' && slot.options.trusted() && mayDeliver(slot)) {
+      const batch = collect(slot, nowMs);
+      if (batch === null) break;
+      triggers += batch.messages.length;
+      const sending = deliver(slot, batch)
+        .catch((error: unknown) => slot.lose(`a fault: ${String(error)}`))
+        .finally(() => {
+          this.sending.delete(sending);
+          slot.options.wake?.();
+        });
+      this.sending.add(sending);
+    }
+    return triggers;
+  }
+
+  /** Ends when everything that `tick` has sent is acknowledged or has failed. */
+  async settled(): Promise<void> {
+    while (this.sending.size > 0) await Promise.all(this.sending);
+    await this.slot.committing;
+  }
+
+  async flushWriteBacks(atOnce = false): Promise<number> {
+    return this.slot.running ? await flushWriteBacks(this.slot, atOnce) : 0;
+  }
+
+  async commitProgress(atOnce = false): Promise<boolean> {
+    return await commitProgress(this.slot, atOnce);
+  }
+
+  /** Failed jobs into the error state, finished ones into `finished`. Answers how many were finished. */
+  async recordFinished(): Promise<number> {
+    if (this.slot.phase !== 'running') return 0;
+    await recordFailed(this.slot);
+    return await recordFinished(this.slot);
+  }
+
+  async checkTopics(): Promise<void> {
+    if (this.slot.phase === 'running') await checkTopics(this.slot);
+  }
+
+  async flushAnswers(): Promise<void> {
+    try {
+      await flushAnswers(this.slot);
+    } catch (error) {
+      this.slot.count('answers_dropped_total');
+      this.slot.event('warn', 'answers to changes were not sent', { error: String(error) });
+    }
+  }
+
+  reportGauges(nowMs: number): void {
+    reportGauges(this.slot, this.lagMs(nowMs));
+  }
+
+  /**
+   * Graceful end: stops firing at once, waits for what is on the way, commits the last progress and writes the scores. It
+   * throws when that was not possible; the runner is closed in any case.
+   */
+  async drain(): Promise<void> {
+    const { slot } = this;
+    if (slot.phase === 'running') {
+      slot.phase = 'draining';
+      try {
+        await this.settled();
+        await commitProgress(slot, true);
+        await this.flushAnswers();
+        await flushWriteBacks(slot, true);
+      } finally {
+        await this.close();
+      }
+      return;
+    }
+    await this.close();
+  }
+
+  /** Drops everything at once, without waiting for anything that is on the way. */
+  drop(reason: string): void {
+    this.slot.lose(reason);
+  }
+
+  /** Closes lane and reader. A running slot is dropped. */
+  async close(): Promise<void> {
+    const { slot } = this;
+    if (slot.phase === 'closed') return;
+    if (slot.phase !== 'lost') {
+      slot.phase = 'closed';
+      slot.forget();
+    }
+    const { lane, reader } = slot;
+    slot.lane = null;
+    slot.reader = null;
+    await Promise.allSettled([reader?.close(), lane?.close()]);
+    slot.phase = 'closed';
+  }
+}

@@ -1,0 +1,168 @@
+import {
+  ADOPT_KEY,
+  type Adopt,
+  type Cursor,
+  decodeMessage,
+  encodeMessage,
+  PROGRESS_KEY,
+  type Progress,
+} from '../../core/messages.ts';
+import { laneId, TOPICS } from '../../core/topics.ts';
+import { Wheel } from '../../core/wheel.ts';
+import type { BusReader, BusRecord } from '../../ports/bus.ts';
+import type { DueMember } from '../../ports/trigger-store.ts';
+import { IDLE } from './entries.ts';
+import { readFast } from './fast-path.ts';
+import { place, settle } from './movement.ts';
+import { inGroups, readMembers, takeUpAll } from './scan.ts';
+import { newShardRun, type ShardRun } from './shard-run.ts';
+import type { SlotState } from './slot-state.ts';
+
+/** Records of the progress topic that are read before its end: one of them is a progress record, or the log is short. */
+const PROGRESS_TAIL = 1_000;
+/** A reader that brings nothing for this long is asked again, in ms. */
+const READ_WAIT_MS = 1_000;
+/** How far back a wheel begins at most, in ms; what is older is due at once, in no order between jobs. */
+const WHEEL_BACK_MS = 86_400_000;
+
+/**
+ * Takes the slot over from whoever had it: fences the lane, writes the adopt record and reads progress and cursors until it
+ * comes back (so nothing of the former owner can be missing), claims and scans every shard from above 0, and reads the fast
+ * path from O until it has caught up. Only then does the wheel begin, and T with it (I6). The scans come before the fast path
+ * has caught up, so that what a message says about a member overrides what the scan could conclude.
+ */
+export async function adopt(slot: SlotState): Promise<void> {
+  const { stores, installation, delivery, slot: number, epoch, incarnation } = slot.options;
+  const { partition } = slot;
+  slot.phase = 'adopting';
+  slot.lane = await stores.bus.lane(laneId(installation.id, delivery, number, 0));
+  const value = encodeMessage({ v: 1, epoch, incarnation } satisfies Adopt);
+  const record = { partition, key: ADOPT_KEY, value };
+  await slot.lane.commit([
+    { topic: TOPICS.progress, messages: [record] },
+    { topic: TOPICS.cursors, messages: [record] },
+  ]);
+  if (!(await readProgress(slot))) return;
+  if (!(await readCursors(slot))) return;
+  await openFastPath(slot);
+  const scanned = await firstScans(slot);
+  if (scanned === null) return;
+  do {
+    await readFast(slot, 0);
+  } while (slot.phase === 'adopting' && !(await slot.reader!.caughtUp()));
+  for (const { shard, members } of scanned) await takeUpAll(slot, shard, members);
+  if (slot.phase !== 'adopting') return;
+  await begin(slot);
+}
+
+/** Reads records up to the own adopt record; answers those before it, or null when another epoch has the slot. */
+async function readToAdopt(slot: SlotState, reader: BusReader): Promise<BusRecord[] | null> {
+  const { epoch, incarnation } = slot.options;
+  const before: BusRecord[] = [];
+  for (;;) {
+    for (const record of await reader.read(READ_WAIT_MS)) {
+      const owner = record.value === null ? null : decodeMessage<Adopt>(record.value);
+      const marked = record.key === ADOPT_KEY || record.key === PROGRESS_KEY;
+      if (marked && owner !== null && owner.epoch > epoch) {
+        slot.lose(`epoch ${owner.epoch} has the slot`);
+        return null;
+      }
+      if (record.key === ADOPT_KEY && owner?.epoch === epoch && owner.incarnation === incarnation) return before;
+      before.push(record);
+    }
+  }
+}
+
+async function readTopic(slot: SlotState, topic: string, from: number | 'first'): Promise<BusRecord[] | null> {
+  const reader = await slot.options.stores.bus.reader(topic, slot.partition, from);
+  try {
+    return await readToAdopt(slot, reader);
+  } finally {
+    await reader.close();
+  }
+}
+
+/**
+ * The last progress record before the own adopt record. None: nothing was ever fired here, so T = 0: every score counts as
+ * it stands.
+ */
+async function readProgress(slot: SlotState): Promise<boolean> {
+  const { first, end } = (await slot.options.stores.bus.offsets(TOPICS.progress))[slot.partition]!;
+  const tail = Math.max(first, end - PROGRESS_TAIL);
+  for (const from of tail > first ? [tail, 'first' as const] : ['first' as const]) {
+    const before = await readTopic(slot, TOPICS.progress, from);
+    if (before === null) return false;
+    const record = before.findLast((one) => one.key === PROGRESS_KEY && one.value !== null);
+    if (record === undefined) continue;
+    const progress = decodeMessage<Progress>(record.value!);
+    if (progress === null) throw new Error('a progress record has an unknown form');
+    slot.durable = { t: progress.t, o: progress.o, n: 0 };
+    break;
+  }
+  slot.mark = { ...slot.durable };
+  return true;
+}
+
+async function readCursors(slot: SlotState): Promise<boolean> {
+  const before = await readTopic(slot, TOPICS.cursors, 'first');
+  if (before === null) return false;
+  for (const { key, value } of before) {
+    if (key === null || key === ADOPT_KEY) continue;
+    const cursor = value === null ? null : decodeMessage<Cursor>(value);
+    if (cursor === null) slot.inherited.delete(key);
+    else slot.inherited.set(key, cursor);
+  }
+  return true;
+}
+
+async function openFastPath(slot: SlotState): Promise<void> {
+  const { bus } = slot.options.stores;
+  const { first } = (await bus.offsets(TOPICS.fast))[slot.partition]!;
+  if (slot.durable.o < first && slot.durable.o > 0) {
+    slot.event('error', 'messages of the fast path are no longer kept', { fromOffset: slot.durable.o, first });
+  }
+  const from = Math.max(first, slot.durable.o);
+  slot.holds.position = from;
+  slot.reader = await bus.reader(TOPICS.fast, slot.partition, from);
+}
+
+async function firstScans(slot: SlotState): Promise<{ shard: ShardRun; members: DueMember[] }[] | null> {
+  const { delivery, slot: number, stores, epoch, clock } = slot.options;
+  const all = await stores.shards.shards();
+  const mine = all.filter((shard) => shard.delivery === delivery && shard.slot === number && shard.state !== 'closed');
+  const scanned: { shard: ShardRun; members: DueMember[] }[] = [];
+  await inGroups(mine, async ({ id }) => {
+    const claimed = await stores.triggers.claim(id, epoch);
+    if (claimed.status === 'stale') {
+      slot.lose(`epoch ${claimed.epoch} holds shard ${id}`);
+      return;
+    }
+    const shard = newShardRun(id, claimed.horizonMs);
+    scanned.push({ shard, members: await readMembers(slot, shard, 0, clock.wallMs()) });
+  });
+  if (slot.phase !== 'adopting') return null;
+  for (const { shard } of scanned) slot.shards.set(shard.id, shard);
+  return scanned;
+}
+
+/** Everything is known: entries with a cursor of the former owner go on with it, all are put where they wait. */
+async function begin(slot: SlotState): Promise<void> {
+  const { entries } = slot;
+  const nowMs = slot.options.clock.wallMs();
+  slot.wheel = new Wheel(Math.max(0, Math.min(nowMs, Math.max(slot.durable.t, nowMs - WHEEL_BACK_MS))));
+  for (const [key, cursor] of slot.inherited) {
+    const entry = entries.find(cursor.shard, cursor.number);
+    if (entry < 0) slot.cursors.set(key, null);
+    else entries.live[entry]!.cursor = cursor;
+  }
+  slot.inherited.clear();
+  slot.phase = 'running';
+  slot.committedMs = slot.options.clock.monotonicMs();
+  for (let entry = 0; entry < entries.end; entry += 1) {
+    const live = entries.live[entry];
+    if (live == null || live.run !== null || entries.state[entry] !== IDLE) continue;
+    settle(slot, entry);
+    place(slot, entry);
+  }
+  slot.count('takeovers_total');
+}
