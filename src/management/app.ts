@@ -1,0 +1,129 @@
+import swagger from '@fastify/swagger';
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type HTTPMethods } from 'fastify';
+import { carillonError } from '../core/errors.ts';
+import { LIMITS } from '../core/limits.ts';
+import { keyCheck } from './auth.ts';
+import { answerBrokenRequest } from './broken-request.ts';
+import type { ApiDeps } from './deps.ts';
+import { JobService } from './job-service.ts';
+import { INTERNAL, knownError, PROBLEM_TYPE, type Problem, problemOf } from './problem.ts';
+import { addBodyParsers, checkEnvelope } from './requests.ts';
+import { bulkRoutes } from './routes/bulk.ts';
+import { calendarRoutes } from './routes/calendars.ts';
+import { clusterRoutes } from './routes/clusters.ts';
+import { jobActionRoutes, jobRoutes } from './routes/jobs.ts';
+import { previewRoute } from './routes/preview.ts';
+import { systemRoutes } from './routes/system.ts';
+
+/** A socket without traffic is closed after this, in ms; an upload that waits for the bus may be repeated then. */
+const SOCKET_IDLE_MS = 120_000;
+/** Longest part of a URL: a key of 255 bytes has at most 765 characters; longer ones are refused by the key's own check. */
+const PARAMETER_CHARACTERS = 16_384;
+
+/** The management API, apart from listening; `inject` reaches every route without a socket. */
+export async function buildApi(deps: ApiDeps): Promise<FastifyInstance> {
+  const checkKey = keyCheck(deps.options.apiKey);
+  const app = fastify({
+    bodyLimit: LIMITS.bodyBytes,
+    connectionTimeout: SOCKET_IDLE_MS,
+    // A bulk upload has no end that could be told before; what is idle is closed by the line above.
+    requestTimeout: 0,
+    forceCloseConnections: true,
+    return503OnClosing: true,
+    routerOptions: { maxParamLength: PARAMETER_CHARACTERS },
+    clientErrorHandler: answerBrokenRequest,
+    // These come before all hooks: whoever has no key learns nothing of the URL.
+    frameworkErrors: (error, request, reply) => {
+      sendError(keyFault(checkKey, request) ?? error, reply, deps);
+    },
+  });
+  app.addHook('onRequest', async (request) => {
+    checkKey(request);
+    checkEnvelope(request);
+  });
+  app.setErrorHandler((error, _request, reply) => sendError(error, reply, deps));
+  app.setNotFoundHandler((request, reply) => {
+    const detail = `${request.method} ${request.url.split('?', 1)[0]!.slice(0, 200)}`;
+    return sendError(carillonError('route-not-found', detail, { field: 'url' }), reply, deps);
+  });
+  // Bodies are checked by the routes, with words of our own; the schemas of routes are for the documentation.
+  app.setValidatorCompiler(() => () => true);
+  app.setSerializerCompiler(() => JSON.stringify);
+  addBodyParsers(app);
+  const routes = collectRoutes(app);
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: { title: 'Carillon', version: deps.options.version, description: 'Jobs and their schedules' },
+      components: { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } },
+    },
+  });
+  // In a plugin: routes are seen by swagger when they come after it.
+  await app.register(async (api) => {
+    const service = new JobService(deps);
+    systemRoutes(api, deps);
+    api.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
+    clusterRoutes(api, deps, service);
+    jobRoutes(api, deps, service);
+    jobActionRoutes(api, deps, service);
+    bulkRoutes(api, deps, service);
+    calendarRoutes(api, deps);
+    previewRoute(api, deps, service);
+    refuseOtherMethods(api, routes);
+  });
+  await app.ready();
+  return app;
+}
+
+function keyFault(checkKey: (request: FastifyRequest) => void, request: FastifyRequest): unknown {
+  try {
+    checkKey(request);
+    return null;
+  } catch (error) {
+    return error;
+  }
+}
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const satisfies HTTPMethods[];
+
+/** The methods of every route, by its path. */
+function collectRoutes(app: FastifyInstance): Map<string, Set<string>> {
+  const routes = new Map<string, Set<string>>();
+  app.addHook('onRoute', ({ url, method }) => {
+    const methods = routes.get(url) ?? new Set();
+    for (const one of [method].flat()) methods.add(one);
+    if (methods.has('GET')) methods.add('HEAD');
+    routes.set(url, methods);
+  });
+  return routes;
+}
+
+/** A known path with a method that it does not take is 405 with `Allow`, not 404. */
+function refuseOtherMethods(app: FastifyInstance, routes: ReadonlyMap<string, ReadonlySet<string>>): void {
+  for (const [url, taken] of [...routes]) {
+    const allow = [...taken].sort().join(', ');
+    const method = METHODS.filter((one) => !taken.has(one));
+    app.route({
+      url,
+      method,
+      schema: { hide: true },
+      // Refused before the body is read.
+      onRequest: async (_request, reply) => {
+        reply.header('allow', allow);
+        throw carillonError('method-not-allowed', `it takes ${allow}`, { field: 'method' });
+      },
+      handler: async () => {},
+    });
+  }
+}
+
+function sendError(error: unknown, reply: FastifyReply, deps: ApiDeps): FastifyReply {
+  const known = knownError(error);
+  if (known === null)
+    deps.telemetry.event('error', 'a request failed', { error: String((error as Error)?.stack ?? error) });
+  const problem: Problem = known === null ? INTERNAL : problemOf(known);
+  deps.telemetry.count('api_problems_total', { code: problem.code });
+  if (problem.status === 401) reply.header('www-authenticate', 'Bearer');
+  if (problem.status === 429 || problem.status === 503) reply.header('retry-after', '1');
+  return reply.code(problem.status).type(PROBLEM_TYPE).send(JSON.stringify(problem));
+}

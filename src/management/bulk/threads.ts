@@ -1,0 +1,33 @@
+import { availableParallelism } from 'node:os';
+import { extname } from 'node:path';
+import { Piscina } from 'piscina';
+import type { LinesResult, LinesTask } from './check-lines.ts';
+
+const THREADS_MOST = 4;
+
+/** Threads that check bulk lines; they start with the first upload. */
+export class LineThreads {
+  readonly #threads: number;
+  #pool: Piscina<LinesTask, LinesResult> | null = null;
+
+  constructor(threads?: number) {
+    this.#threads = threads ?? Math.max(1, Math.min(THREADS_MOST, availableParallelism() - 1));
+  }
+
+  /** Blocks that may be checked at once: one each, and one that waits so that no thread does. */
+  get window(): number {
+    return this.#threads + 1;
+  }
+
+  run(task: LinesTask): Promise<LinesResult> {
+    // The built program has .js files, the source .ts files.
+    const file = new URL(`./lines.thread${extname(import.meta.url)}`, import.meta.url).href;
+    this.#pool ??= new Piscina({ filename: file, minThreads: 1, maxThreads: this.#threads, idleTimeout: 10_000 });
+    return this.#pool.run(task);
+  }
+
+  async close(): Promise<void> {
+    await this.#pool?.destroy();
+    this.#pool = null;
+  }
+}

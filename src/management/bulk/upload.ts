@@ -1,0 +1,166 @@
+import { carillonError } from '../../core/errors.ts';
+import type { BusMessage } from '../../ports/bus.ts';
+import type { Operation, OperationError } from '../../ports/operation-store.ts';
+import type { ApiDeps } from '../deps.ts';
+import type { LinesResult } from './check-lines.ts';
+import { EMPTY_HASH, type LineBlock, lineBlocks } from './line-blocks.ts';
+import type { LineThreads } from './threads.ts';
+
+/** Lines refused before the topic are counted as of a partition of their own, whose offsets are line numbers. */
+const REFUSED_PARTITION = -1;
+
+/** The bulk uploads of this process. */
+export class Uploads {
+  readonly #deps: ApiDeps;
+  readonly #threads: LineThreads;
+  readonly #running = new Set<string>();
+
+  constructor(deps: ApiDeps, threads: LineThreads) {
+    this.#deps = deps;
+    this.#threads = threads;
+  }
+
+  /**
+   * Takes a stream of lines into the changes topic and answers the operation when all are in it. What a former upload with
+   * the same key brought there is compared and skipped.
+   *
+   * @throws CarillonError `operation-conflict` for other content, `unavailable` with the line from which to repeat
+   */
+  async run(cluster: string, key: string, stream: AsyncIterable<Uint8Array>): Promise<Operation> {
+    const name = `${cluster}/${key}`;
+    if (this.#running.has(name)) throw conflict('the same upload is being received; wait for its end');
+    this.#running.add(name);
+    try {
+      const { operations } = this.#deps.stores;
+      const fresh = newOperation(cluster, key, this.#deps.clock.wallMs());
+      const { operation } = await operations.start(fresh);
+      const upload = new Upload(this.#deps, this.#threads, operation);
+      await upload.receive(stream);
+      return (await operations.get(cluster, key)) ?? operation;
+    } finally {
+      this.#running.delete(name);
+    }
+  }
+}
+
+export function newOperation(cluster: string, key: string, nowMs: number): Operation {
+  return {
+    cluster,
+    key,
+    state: 'receiving',
+    startedMs: nowMs,
+    acceptedMs: null,
+    lines: 0,
+    hash: EMPTY_HASH,
+    counts: { created: 0, updated: 0, unchanged: 0, failed: 0 },
+    errors: [],
+    counted: {},
+  };
+}
+
+function conflict(detail: string): Error {
+  return carillonError('operation-conflict', detail, { field: 'idempotency-key' });
+}
+
+class Upload {
+  readonly #deps: ApiDeps;
+  readonly #threads: LineThreads;
+  readonly #operation: Operation;
+  /** Blocks that are checked at this moment, in order. */
+  readonly #window: { block: LineBlock; result: Promise<LinesResult> }[] = [];
+  #sent: { lines: number; hash: string };
+  #refusedUpTo: number;
+
+  constructor(deps: ApiDeps, threads: LineThreads, operation: Operation) {
+    this.#deps = deps;
+    this.#threads = threads;
+    this.#operation = operation;
+    this.#sent = { lines: operation.lines, hash: operation.hash };
+    this.#refusedUpTo = operation.counted[String(REFUSED_PARTITION)] ?? -1;
+  }
+
+  async receive(stream: AsyncIterable<Uint8Array>): Promise<void> {
+    const { cluster, key, lines: known, hash, state } = this.#operation;
+    const calendars = await this.#deps.stores.catalog.calendars();
+    let total = 0;
+    try {
+      for await (const block of lineBlocks(stream, known)) {
+        total += block.lines;
+        if (total <= known) {
+          if (total === known && block.hash !== hash)
+            throw conflict(`the first ${known} lines are not those sent before`);
+          continue;
+        }
+        if (state === 'accepted') throw conflict(`it had ${known} lines and was complete`);
+        if (this.#window.length === this.#threads.window) await this.#sendFirst();
+        const result = this.#threads.run({
+          bytes: block.bytes,
+          firstLine: block.firstLine,
+          cluster,
+          operation: key,
+          atMs: this.#deps.clock.wallMs(),
+          changesPartitions: this.#deps.installation.changesPartitions,
+          calendars,
+        });
+        // A failure is thrown where the result is waited for.
+        result.catch(() => {});
+        this.#window.push({ block, result });
+      }
+      if (total < known) throw conflict(`it had at least ${known} lines`);
+    } finally {
+      // Also when the upload broke off: what was read goes into the topic, and the repeat begins behind it.
+      while (this.#window.length > 0) await this.#sendFirst();
+    }
+    if (state === 'receiving') {
+      await this.#deps.stores.operations.accepted(cluster, key, this.#sent.lines, this.#sent.hash);
+    }
+  }
+
+  async #sendFirst(): Promise<void> {
+    const { cluster, key } = this.#operation;
+    const { block, result } = this.#window.shift()!;
+    const { changes, stores } = this.#deps;
+    try {
+      const checked = await result;
+      if (checked.ends.length > 0) await changes.send(messagesOf(checked));
+      await this.#countRefused(checked.errors, block);
+      this.#sent = { lines: this.#sent.lines + block.lines, hash: block.hash };
+      await stores.operations.received(cluster, key, this.#sent.lines, this.#sent.hash);
+    } catch (error) {
+      // Later blocks must not overtake it.
+      this.#window.length = 0;
+      this.#deps.telemetry.event('warn', 'a bulk upload broke off', { cluster, operation: key, error: String(error) });
+      throw carillonError(
+        'unavailable',
+        `${this.#sent.lines} lines are taken; repeat the upload with the same Idempotency-Key to go on`,
+        {},
+        error,
+      );
+    }
+  }
+
+  async #countRefused(errors: readonly OperationError[], block: LineBlock): Promise<void> {
+    const { cluster, key } = this.#operation;
+    const open = errors.filter(({ line }) => line > this.#refusedUpTo);
+    if (open.length === 0) return;
+    const toOffset = block.firstLine + block.lines - 1;
+    await this.#deps.stores.operations.count({
+      cluster,
+      key,
+      partition: REFUSED_PARTITION,
+      fromOffset: this.#refusedUpTo,
+      toOffset,
+      counts: { failed: open.length },
+      errors: open,
+    });
+    this.#refusedUpTo = toOffset;
+  }
+}
+
+function messagesOf({ packed, ends, partitions, keys }: LinesResult): BusMessage[] {
+  return ends.map((end, index) => ({
+    partition: partitions[index]!,
+    key: keys[index]!,
+    value: packed.subarray(index === 0 ? 0 : ends[index - 1]!, end),
+  }));
+}
