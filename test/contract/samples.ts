@@ -1,7 +1,11 @@
+import { createHash } from 'node:crypto';
 import type { Cluster, Job } from '../../src/core/job.ts';
 import type { Lease, Session } from '../../src/ports/lease-store.ts';
 import type { Operation } from '../../src/ports/operation-store.ts';
 import type { Shard } from '../../src/ports/shard-store.ts';
+
+/** Job numbers are unique in their shard, so each sample has one that its name decides (30 bits). */
+const numberOf = (name: string): number => createHash('sha256').update(name).digest().readUInt32BE() >>> 2;
 
 /** Whole values with every required field, for tests that care about a few of them. */
 export function sampleJob(key: string, fields: Partial<Job> = {}): Job {
@@ -11,7 +15,7 @@ export function sampleJob(key: string, fields: Partial<Job> = {}): Job {
     version: 1,
     state: 'enabled',
     shard: 3,
-    number: 1,
+    number: numberOf(`${fields.cluster ?? 'team'}/${key}`),
     createdMs: 1_780_000_000_000,
     updatedMs: 1_780_000_000_000,
     cutMs: 1_780_000_000_000,

@@ -57,11 +57,19 @@ export class LocalReader implements BusReader {
   #take(maxRecords: number): BusRecord[] {
     const records = this.#log.read(this.#topic, this.#partition, this.#position, maxRecords);
     // Whether records before the first one were compacted or are no longer kept, only the log's first offset tells.
-    if (records[0]?.offset !== this.#position) {
-      this.#refuseSkip(offsetsAt(this.#log, this.#topic, this.#partition).first);
-    }
+    if (records[0]?.offset !== this.#position) this.#passHoles();
     if (records.length > 0) this.#position = records.at(-1)!.offset + 1;
     return records;
+  }
+
+  /** Nothing may be left between here and the end of the log, where the last records of a compacted topic went. */
+  #passHoles(): void {
+    const { first, end } = offsetsAt(this.#log, this.#topic, this.#partition);
+    this.#refuseSkip(first);
+    // The end was asked for first: what another thread writes after that stands behind it.
+    if (this.#position < end && this.#log.read(this.#topic, this.#partition, this.#position, 1).length === 0) {
+      this.#position = end;
+    }
   }
 
   #refuseSkip(first: number): void {
@@ -84,7 +92,9 @@ export class LocalReader implements BusReader {
   }
 
   async caughtUp(): Promise<boolean> {
-    return this.#position >= offsetsAt(this.#log, this.#topic, this.#partition).end;
+    const { end } = offsetsAt(this.#log, this.#topic, this.#partition);
+    if (this.#position < end) this.#passHoles();
+    return this.#position >= end;
   }
 
   async close(): Promise<void> {

@@ -1,0 +1,33 @@
+import { realpathSync } from 'node:fs';
+import { BroadcastChannel } from 'node:worker_threads';
+import { Watchers } from '../local/watchers.ts';
+
+/**
+ * Tells everybody in this process, in this thread and in others, which topics a commit has changed: readers wait for this and
+ * ask the file only then, so an idle one costs nothing.
+ */
+export class Changes {
+  readonly #watchers = new Watchers();
+  readonly #channel: BroadcastChannel;
+
+  constructor(folder: string) {
+    this.#channel = new BroadcastChannel(`carillon:${realpathSync(folder)}`);
+    this.#channel.onmessage = ({ data }: { data: unknown }) => this.#watchers.tell(data as string[]);
+    this.#channel.unref();
+  }
+
+  watch(topic: string, changed: () => void): () => void {
+    return this.#watchers.watch(topic, changed);
+  }
+
+  /** To be called after the commit: whoever is told reads at once. */
+  tell(topics: readonly string[]): void {
+    if (topics.length === 0) return;
+    this.#channel.postMessage(topics);
+    this.#watchers.tell(topics);
+  }
+
+  close(): void {
+    this.#channel.close();
+  }
+}

@@ -1,0 +1,140 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { carillonError } from '../../core/errors.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Stores } from '../../ports/stores.ts';
+import type { Telemetry } from '../../ports/telemetry.ts';
+import { localBus } from '../local/bus.ts';
+import { SqliteCatalogStore } from './catalog-store.ts';
+import { Changes } from './changes.ts';
+import { Database } from './database.ts';
+import { lockFolder } from './folder-lock.ts';
+import { SqliteGroups } from './groups.ts';
+import { SqliteJobStore } from './job-store.ts';
+import { SqliteLeaseStore } from './lease-store.ts';
+import { SqliteLog } from './log.ts';
+import { SqliteOperationStore } from './operation-store.ts';
+import { type RetentionOptions, sweepPiece } from './retention.ts';
+import { migrate } from './schema.ts';
+import { SqliteShardStore } from './shard-store.ts';
+import { SqliteTriggerStore } from './trigger-store.ts';
+
+const DATA_FILE = 'carillon.db';
+/** What a partition of a topic without a bound of its own holds at most, in bytes of records: 1 GiB. */
+const PARTITION_BYTES = 1024 ** 3;
+const SWEEP_EVERY_MS = 10_000;
+
+export interface SqliteOptions extends Partial<RetentionOptions> {
+  /** Data folder; it is made when it is missing. Holds `carillon.db` (with `-wal` and `-shm`) and the lock. */
+  folder: string;
+  clock: Clock;
+  /**
+   * `take` (default): this process takes the folder, and is refused when another one has it. `held`: this process has it
+   * already and this is one more thread (or part) of it, with a connection of its own.
+   */
+  lock?: 'take' | 'held';
+  /** Pause between two sweeps of what is kept no longer, in ms. */
+  sweepEveryMs?: number;
+}
+
+export interface SqliteStores extends Stores {
+  /** Removes what is kept no longer (`retention.ts`), until nothing is left to remove; runs by itself as well. */
+  sweep(): Promise<void>;
+}
+
+/**
+ * All stores over one file. Fails with `setup-refused` when another process has the folder, or when a newer program wrote it.
+ * See `database.ts` for what a commit costs and what survives.
+ */
+export function openSqlite(options: SqliteOptions, telemetry: Telemetry): SqliteStores {
+  const { folder, clock, lock = 'take', partitionBytes = PARTITION_BYTES, sweepEveryMs = SWEEP_EVERY_MS } = options;
+  const unlock = lock === 'take' ? lockFolder(folder) : (): void => {};
+  try {
+    const db = openData(folder, lock);
+    const changes = new Changes(folder);
+    const bus = localBus(new SqliteLog(db, changes, clock), clock, telemetry);
+    const sweeper = sweeping(db, clock, telemetry, { partitionBytes });
+    if (lock === 'take') sweeper.every(sweepEveryMs);
+    let closing: Promise<void> | null = null;
+    return {
+      bus,
+      jobs: new SqliteJobStore(db),
+      catalog: new SqliteCatalogStore(db),
+      shards: new SqliteShardStore(db),
+      leases: new SqliteLeaseStore(db),
+      operations: new SqliteOperationStore(db, clock),
+      triggers: new SqliteTriggerStore(db, clock),
+      sweep: () => sweeper.run(),
+      close() {
+        closing ??= (async () => {
+          await sweeper.stop();
+          await bus.close();
+          db.close();
+          unlock();
+        })();
+        return closing;
+      },
+    };
+  } catch (error) {
+    unlock();
+    throw error;
+  }
+}
+
+/** SQLITE_CORRUPT and SQLITE_NOTADB. */
+const BROKEN_FILE = new Set([11, 26]);
+
+function openData(folder: string, lock: 'take' | 'held'): Database {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  let db: Database | null = null;
+  try {
+    db = new Database(join(folder, DATA_FILE));
+    if (lock === 'take') {
+      migrate(db, folder);
+      SqliteGroups.clear(db);
+    }
+    return db;
+  } catch (error) {
+    db?.close();
+    if (!BROKEN_FILE.has((error as { errcode?: number }).errcode ?? 0)) throw error;
+    const mend = 'restore it from a copy, or name another data folder';
+    throw carillonError('setup-refused', `${join(folder, DATA_FILE)} is no whole SQLite file: ${mend}`, {}, error);
+  }
+}
+
+/** Sweeps in pieces; between two of them the loop turns, so nothing waits for a whole sweep. */
+function sweeping(db: Database, clock: Clock, telemetry: Telemetry, options: RetentionOptions) {
+  let running: Promise<void> | null = null;
+  let stopped = false;
+  let cancel = (): void => {};
+
+  async function runAll(): Promise<void> {
+    while (!stopped && sweepPiece(db, clock.wallMs(), telemetry, options)) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+  function run(): Promise<void> {
+    running ??= runAll().finally(() => {
+      running = null;
+    });
+    return running;
+  }
+  function every(ms: number): void {
+    cancel = clock.after(ms, () => {
+      run()
+        .catch((error: unknown) => telemetry.event('error', 'a sweep of the bus failed', { error: String(error) }))
+        .finally(() => {
+          if (!stopped) every(ms);
+        });
+    });
+  }
+  return {
+    run,
+    every,
+    async stop(): Promise<void> {
+      stopped = true;
+      cancel();
+      await running?.catch(() => {});
+    },
+  };
+}

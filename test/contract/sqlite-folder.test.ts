@@ -1,0 +1,129 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { readAll, textOf } from './bus-reading.ts';
+import { dataFolder, openIn } from './sqlite-folder.ts';
+import type { Said } from './sqlite-said.ts';
+
+let data: ReturnType<typeof dataFolder>;
+const children: ChildProcess[] = [];
+
+beforeEach(() => {
+  data = dataFolder();
+});
+afterEach(async () => {
+  for (const child of children.splice(0)) await killed(child);
+  data.remove();
+});
+
+async function killed(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+}
+
+/** Starts a process on the folder and reads what it says until `enough`. */
+async function started(mode: 'hold' | 'commit', enough: (said: Said) => boolean) {
+  const program = join(import.meta.dirname, 'sqlite-process.ts');
+  const child = spawn(process.execPath, [program, data.folder, mode], { stdio: ['pipe', 'pipe', 'inherit'] });
+  children.push(child);
+  const all: Said[] = [];
+  const lines = createInterface({ input: child.stdout });
+  const ended = once(lines, 'close');
+  await new Promise<void>((resolve) => {
+    lines.on('line', (line) => {
+      all.push(JSON.parse(line) as Said);
+      if (enough(all.at(-1)!)) resolve();
+    });
+    lines.on('close', resolve);
+  });
+  return { child, all, ended };
+}
+
+const said = (one: Said): boolean => 'opened' in one || 'refused' in one;
+
+test('a second process is refused and told who has the folder; kill -9 frees it', async () => {
+  const first = await started('hold', said);
+  expect(first.all).toEqual([{ opened: first.child.pid }]);
+  const second = await started('hold', said);
+  expect(second.all).toMatchObject([{ refused: 'setup-refused' }]);
+  const { message } = second.all[0] as { message: string };
+  expect(message).toContain(data.folder);
+  expect(message).toContain(`pid ${first.child.pid}`);
+  await killed(first.child);
+  const third = await started('hold', said);
+  expect(third.all).toEqual([{ opened: third.child.pid }]);
+});
+
+test('a second opening in the same process is refused too, and does not free the lock', async () => {
+  const stores = openIn(data.folder);
+  expect(() => openIn(data.folder)).toThrow(expect.objectContaining({ code: 'setup-refused' }));
+  const other = await started('hold', said);
+  expect(other.all).toMatchObject([{ refused: 'setup-refused' }]);
+  expect((other.all[0] as { message: string }).message).toContain(`pid ${process.pid}`);
+  await stores.close();
+  expect((await started('hold', said)).all).toMatchObject([{ opened: expect.any(Number) }]);
+});
+
+test('kill -9 loses nothing that was answered, and leaves nothing half done', async () => {
+  const { child, all, ended } = await started('commit', (one) => 'committed' in one && one.committed >= 200);
+  child.kill('SIGKILL');
+  await ended;
+  const last = Math.max(...all.map((one) => ('committed' in one ? one.committed : -1)));
+  expect(last).toBeGreaterThanOrEqual(200);
+  const stores = openIn(data.folder);
+  const numbers = (await readAll(stores.bus, 'log')).map((record) => Number(textOf(record)));
+  expect(numbers).toEqual(Array.from({ length: numbers.length }, (_, i) => i));
+  expect(numbers.length).toBeGreaterThan(last);
+  // The trigger goes before the commit, so it may be one ahead.
+  expect((await stores.triggers.count(1)).members - numbers.length).toBeOneOf([0, 1]);
+  await stores.close();
+});
+
+test('a folder that a newer program wrote is refused, with the mend, and left as it is', async () => {
+  await openIn(data.folder).close();
+  const file = join(data.folder, 'carillon.db');
+  const raw = new DatabaseSync(file);
+  raw.exec('PRAGMA user_version = 99');
+  raw.close();
+  const before = readFileSync(file);
+  expect(() => openIn(data.folder)).toThrow(/form 99 .* newer program/);
+  expect(readFileSync(file).equals(before)).toBe(true);
+  expect(() => openIn(data.folder)).toThrow(expect.objectContaining({ code: 'setup-refused' }));
+});
+
+test('a file that is not ours is refused, not overwritten', async () => {
+  const file = join(data.folder, 'carillon.db');
+  writeFileSync(file, 'these are the notes of somebody else\n'.repeat(100));
+  expect(() => openIn(data.folder)).toThrow(expect.objectContaining({ code: 'setup-refused' }));
+  expect(readFileSync(file, 'utf8')).toMatch(/^these are the notes/);
+});
+
+test('after close everything says that it is not available', async () => {
+  const stores = openIn(data.folder);
+  const producer = await stores.bus.producer();
+  await stores.close();
+  await stores.close();
+  await expect(stores.jobs.get('team', 'a')).rejects.toMatchObject({ code: 'unavailable' });
+  await expect(stores.triggers.add(1, [])).rejects.toMatchObject({ code: 'unavailable' });
+  await expect(producer.send([])).rejects.toMatchObject({ code: 'unavailable' });
+});
+
+test('members and claims of a process that was killed do not hold up the next one', async () => {
+  const stores = openIn(data.folder);
+  await stores.bus.ensureTopics([{ name: 'log', partitions: 1 }]);
+  await stores.close();
+  const raw = new DatabaseSync(join(data.folder, 'carillon.db'));
+  raw.exec(`INSERT INTO group_members (topic, consumers, member) VALUES ('log', 'group', 'dead')`);
+  raw.exec(`INSERT INTO group_claims (topic, consumers, partition, member) VALUES ('log', 'group', 0, 'dead')`);
+  raw.close();
+  const again = openIn(data.folder);
+  await new Promise<void>((resolve) => {
+    void again.bus.join('group', 'log', { assigned: async () => resolve(), async batch() {} });
+  });
+  await again.close();
+});
