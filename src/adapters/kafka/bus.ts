@@ -3,10 +3,11 @@ import type { Telemetry } from '../../ports/telemetry.ts';
 import { Cluster } from './cluster.ts';
 import { joinGroup } from './group.ts';
 import { openLane } from './lane.ts';
+import { offsetsOf } from './offsets.ts';
 import { type KafkaOptions, settingsOf } from './options.ts';
 import { openProducer } from './producer.ts';
 import { openReader } from './reader.ts';
-import { deleteTopics, ensureTopics, offsetsOf } from './topics.ts';
+import { deleteTopics, ensureTopics } from './topics.ts';
 
 export type { KafkaOptions } from './options.ts';
 
@@ -30,8 +31,13 @@ export function kafkaBus(options: KafkaOptions, telemetry: Telemetry): Bus {
     ensureTopics: (topics) => ensureTopics(cluster, topics),
     deleteTopics: (names) => deleteTopics(cluster, names),
     partitions: async (topic) => (await cluster.leaders(topic)).length,
-    offsets: (topic) => offsetsOf(cluster, topic),
-    producer: async () => kept(await openProducer(cluster)),
+    async offsets(topic) {
+      const partitions = (await cluster.leaders(topic)).map((_, partition) => partition);
+      const first = await offsetsOf(cluster, topic, partitions, 'first');
+      const end = await offsetsOf(cluster, topic, partitions, 'end');
+      return partitions.map((partition) => ({ first: first[partition]!, end: end[partition]! }));
+    },
+    producer: async () => kept(await openProducer(cluster, telemetry)),
     lane: async (id) => kept(await openLane(cluster, id)),
     reader: async (topic, partition, from) => kept(await openReader(cluster, topic, partition, from)),
     join: async (group, topic, handler) => kept(await joinGroup(cluster, group, topic, handler, telemetry)),

@@ -4,10 +4,13 @@ import { CarillonError, carillonError } from '../../core/errors.ts';
 import type { KafkaSettings } from './options.ts';
 import { answerIn, CODE, mayRepeat, nameOfCode, unavailable } from './protocol-errors.ts';
 
-export interface Broker {
-  readonly id: number;
+interface Address {
   readonly host: string;
   readonly port: number;
+}
+
+export interface Broker extends Address {
+  readonly id: number;
 }
 
 /** Leaders by partition; null where a partition has none at the moment. */
@@ -65,7 +68,12 @@ export class Cluster {
 
   /** A connection for requests that any broker answers. */
   async anyone(): Promise<Connection> {
-    return this.#shared.getFirstAvailable([...this.#brokers, ...this.settings.bootstrap]);
+    const isKnown = ({ host, port }: Address): boolean =>
+      this.#brokers.some((broker) => broker.host === host && broker.port === port);
+    return this.#shared.getFirstAvailable([
+      ...this.#brokers,
+      ...this.settings.bootstrap.filter((address) => !isKnown(address)),
+    ]);
   }
 
   /** A connection for short requests to one broker. */

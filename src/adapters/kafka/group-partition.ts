@@ -2,8 +2,9 @@ import type { BusReader, BusRecord, GroupHandler, GroupPartition } from '../../p
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Cluster } from './cluster.ts';
 import { type HeldPartition, storedOffset } from './group-offsets.ts';
+import { offsetOf } from './offsets.ts';
 import { describe } from './protocol-errors.ts';
-import { offsetOf, openReader } from './reader.ts';
+import { openReader } from './reader.ts';
 
 const READ_MS = 5_000;
 const FIRST_PAUSE_MS = 100;

@@ -10,6 +10,7 @@ import { describe, unavailable } from './protocol-errors.ts';
 const HEARTBEAT_MS = 1_000;
 /** The group waits this long for its members to end their batches and join again, in ms. */
 const REBALANCE_MS = 60_000;
+const LEAVE_MS = 5_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 
@@ -103,7 +104,12 @@ class KafkaMember implements GroupMember {
     this.#closed = true;
     // A member that stops takes no part in what is distributed from now on.
     await this.#release();
-    await this.#consumer.close(true).catch((error: unknown) => this.#tell('a consumer group was not left', error));
+    // Where the coordinator does not answer, the group finds out by the end of the session.
+    const leaving = this.#consumer.close(true).catch((error: unknown) => {
+      const fields = { group: this.#group, topic: this.#topic, error: describe(error) };
+      this.#telemetry.event('warn', 'a consumer group was not left', fields);
+    });
+    await Promise.race([leaving, this.#cluster.pause(LEAVE_MS)]);
   }
 
   #take(partitions: readonly number[]): void {

@@ -1,7 +1,13 @@
-import { apiVersionsV4, type ConnectionPool, describeTransactionsV0, initProducerIdV5 } from '@platformatic/kafka';
+import {
+  apiVersionsV4,
+  type Connection,
+  type ConnectionPool,
+  describeTransactionsV0,
+  initProducerIdV5,
+} from '@platformatic/kafka';
 import { type CarillonError, carillonError, isCode } from '../../core/errors.ts';
 import type { BusLane, GroupOffset, TopicMessages } from '../../ports/bus.ts';
-import { type Cluster, PATIENCE_MS } from './cluster.ts';
+import { type Broker, type Cluster, PATIENCE_MS } from './cluster.ts';
 import { codesOf, describe, EPOCH_CODES, unavailable } from './protocol-errors.ts';
 import type { Identity } from './record-batch.ts';
 import { Sender } from './sender.ts';
@@ -21,7 +27,7 @@ export async function openLane(cluster: Cluster, id: string): Promise<BusLane> {
   await requireTransactions(cluster);
   const pool = cluster.openPool();
   try {
-    const identity = await cluster.repeat(`opening ${id}`, () => initialise(cluster, pool, id));
+    const identity = await cluster.repeat(`opening ${id}`, () => initialise(cluster, (broker) => pool.get(broker), id));
     return new KafkaLane(cluster, pool, id, identity);
   } catch (error) {
     await cluster.closePool(pool);
@@ -30,10 +36,15 @@ export async function openLane(cluster: Cluster, id: string): Promise<BusLane> {
 }
 
 /** Without `known` the id is taken from whoever has it; with it, the coordinator refuses where somebody else took it. */
-async function initialise(cluster: Cluster, pool: ConnectionPool, id: string, known?: Identity): Promise<Identity> {
+async function initialise(
+  cluster: Cluster,
+  connect: (broker: Broker) => Promise<Connection>,
+  id: string,
+  known?: Identity,
+): Promise<Identity> {
   const timeoutMs = cluster.settings.transactionTimeoutMs;
   const { producerId, producerEpoch } = await cluster.atCoordinator('transaction', id, async (broker) =>
-    initProducerIdV5.api.async(await pool.get(broker), id, timeoutMs, known?.producerId, known?.epoch),
+    initProducerIdV5.api.async(await connect(broker), id, timeoutMs, known?.producerId, known?.epoch),
   );
   return { producerId, epoch: producerEpoch };
 }
@@ -81,6 +92,12 @@ class KafkaLane implements BusLane {
     await this.#cluster.closePool(this.#pool);
   }
 
+  /** A closed lane sends nothing any more: a commit that still runs ends without knowing its outcome. */
+  readonly #connect = async (broker: Broker): Promise<Connection> => {
+    if (this.#closed) throw carillonError('unavailable', `lane ${this.id} is closed`);
+    return this.#pool.get(broker);
+  };
+
   async #transaction(batch: readonly TopicMessages[], offsets: readonly GroupOffset[]): Promise<void> {
     this.#sender.restart(this.#identity);
     const failure = await this.#fill(batch, offsets);
@@ -102,7 +119,7 @@ class KafkaLane implements BusLane {
         const patienceMs = this.#cluster.settings.transactionTimeoutMs * (1 - FILL_SHARE);
         const store = (): Promise<void> =>
           this.#cluster.atCoordinator('group', group, async (broker) =>
-            storeOffsets(await this.#pool.get(broker), this.id, this.#identity, group, own),
+            storeOffsets(await this.#connect(broker), this.id, this.#identity, group, own),
           );
         await this.#cluster.repeat(`offsets of ${group}`, store, patienceMs);
       }
@@ -114,12 +131,12 @@ class KafkaLane implements BusLane {
 
   /**
    * Ends the transaction. The end is repeated for as long as it takes to get an answer, since only the answer says what
-   * became of the transaction; the end of the bus is the only thing that stops it.
+   * became of the transaction; only the end of the lane or the bus stops it.
    */
   async #end(commit: boolean): Promise<void> {
     const request = (): Promise<Identity> =>
       this.#cluster.atCoordinator('transaction', this.id, async (broker) =>
-        endTransaction(await this.#pool.get(broker), this.id, this.#identity, commit),
+        endTransaction(await this.#connect(broker), this.id, this.#identity, commit),
       );
     try {
       this.#identity = await this.#cluster.repeat(
@@ -142,7 +159,7 @@ class KafkaLane implements BusLane {
   async #marked(): Promise<void> {
     const state = (): Promise<string | undefined> =>
       this.#cluster.atCoordinator('transaction', this.id, async (broker) => {
-        const answer = await describeTransactionsV0.api.async(await this.#pool.get(broker), [this.id]);
+        const answer = await describeTransactionsV0.api.async(await this.#connect(broker), [this.id]);
         return answer.transactionStates[0]?.transactionState;
       });
     try {
@@ -165,7 +182,7 @@ class KafkaLane implements BusLane {
     try {
       this.#identity = await this.#cluster.repeat(
         `epoch of ${this.id}`,
-        () => initialise(this.#cluster, this.#pool, this.id, this.#identity),
+        () => initialise(this.#cluster, this.#connect, this.id, this.#identity),
         PATIENCE_MS,
       );
     } catch (error) {

@@ -1,5 +1,6 @@
 import { initProducerIdV5 } from '@platformatic/kafka';
 import type { BusProducer } from '../../ports/bus.ts';
+import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Cluster } from './cluster.ts';
 import type { Identity } from './record-batch.ts';
 import { Sender } from './sender.ts';
@@ -8,9 +9,10 @@ import { Sender } from './sender.ts';
 const MAX_RECORDS = 200_000;
 
 /** An idempotent producer: a repeat of ours never doubles a record. */
-export async function openProducer(cluster: Cluster): Promise<BusProducer> {
+export async function openProducer(cluster: Cluster, telemetry: Telemetry): Promise<BusProducer> {
   const renew = (): Promise<Identity> => newIdentity(cluster);
   const identity = await renew();
+  telemetry.gauge('kafka_producer_records_max', MAX_RECORDS);
   const pool = cluster.openPool();
   const sender = new Sender(cluster, pool, {
     transactionalId: null,
@@ -20,7 +22,15 @@ export async function openProducer(cluster: Cluster): Promise<BusProducer> {
     maxRecords: MAX_RECORDS,
   });
   return {
-    send: (batch) => sender.send(batch),
+    async send(batch) {
+      const answer = sender.send(batch);
+      telemetry.gauge('kafka_producer_records', sender.records);
+      try {
+        return await answer;
+      } finally {
+        telemetry.gauge('kafka_producer_records', sender.records);
+      }
+    },
     async close() {
       sender.close();
       await cluster.closePool(pool);

@@ -1,37 +1,14 @@
-import { type ConnectionPool, listOffsetsV6 } from '@platformatic/kafka';
+import type { ConnectionPool } from '@platformatic/kafka';
 import { CarillonError, carillonError } from '../../core/errors.ts';
 import type { BusReader, BusRecord } from '../../ports/bus.ts';
 import type { Cluster } from './cluster.ts';
 import { type Fetched, fetchFrom } from './fetch.ts';
+import { offsetOf } from './offsets.ts';
 import { FETCH_WAIT_MS } from './options.ts';
 import { CODE, isTemporary, mayRepeat, nameOfCode, unavailable } from './protocol-errors.ts';
 
 const DEFAULT_RECORDS = 1_000;
 const PAUSE_MS = 50;
-const READ_COMMITTED = 1;
-const ASK = { first: -2n, end: -1n } as const;
-
-/** First offset of a partition, or the end of what is committed and has no open transaction before it. */
-export async function offsetOf(
-  cluster: Cluster,
-  topic: string,
-  partition: number,
-  which: keyof typeof ASK,
-): Promise<number> {
-  return cluster.repeat(`offsets of ${topic}/${partition}`, async () => {
-    try {
-      const connection = await cluster.to(await cluster.leader(topic, partition));
-      const asked = { partitionIndex: partition, currentLeaderEpoch: -1, timestamp: ASK[which] };
-      const answer = await listOffsetsV6.api.async(connection, -1, READ_COMMITTED, [
-        { name: topic, partitions: [asked] },
-      ]);
-      return Number(answer.topics[0]!.partitions[0]!.offset);
-    } catch (error) {
-      cluster.forget(topic);
-      throw error;
-    }
-  });
-}
 
 export async function openReader(
   cluster: Cluster,
@@ -55,6 +32,7 @@ class KafkaReader implements BusReader {
   /** Offset that the next fetch asks for. */
   #next: number;
   #closed = false;
+  readonly #closing = Promise.withResolvers<null>();
 
   constructor(cluster: Cluster, topic: string, partition: number, position: number) {
     this.#cluster = cluster;
@@ -72,9 +50,9 @@ class KafkaReader implements BusReader {
     const endMs = performance.now() + maxWaitMs;
     while (this.#ahead.length === 0) {
       const leftMs = Math.max(0, Math.ceil(endMs - performance.now()));
-      const goOn = await this.#fetch(Math.min(leftMs, FETCH_WAIT_MS), endMs);
-      if (this.#ahead.length === 0 && !goOn && performance.now() >= endMs) return [];
+      const moved = await this.#fetch(Math.min(leftMs, FETCH_WAIT_MS), endMs);
       if (this.#closed) return [];
+      if (this.#ahead.length === 0 && !moved && performance.now() >= endMs) return [];
     }
     return this.#ahead.splice(0, maxRecords);
   }
@@ -88,16 +66,17 @@ class KafkaReader implements BusReader {
 
   async close(): Promise<void> {
     this.#closed = true;
+    this.#closing.resolve(null);
     await this.#cluster.closePool(this.#pool);
   }
 
   /** One fetch. Answers whether it moved; temporary errors are waited out until `endMs`, then thrown. */
   async #fetch(waitMs: number, endMs: number): Promise<boolean> {
     if (this.#closed) throw carillonError('unavailable', `the reader of ${this.#topic}/${this.#partition} is closed`);
-    let fetched: Fetched;
+    let fetched: Fetched | null;
     try {
-      const connection = await this.#pool.get(await this.#cluster.leader(this.#topic, this.#partition));
-      fetched = await fetchFrom(connection, this.#topic, this.#partition, this.#next, waitMs);
+      fetched = await Promise.race([this.#ask(waitMs), this.#closing.promise]);
+      if (fetched === null) return false;
     } catch (error) {
       if (this.#closed) return false;
       if (error instanceof CarillonError) throw error;
@@ -113,6 +92,11 @@ class KafkaReader implements BusReader {
     this.#next = fetched.next;
     this.#ahead = fetched.records;
     return moved;
+  }
+
+  async #ask(waitMs: number): Promise<Fetched> {
+    const connection = await this.#pool.get(await this.#cluster.leader(this.#topic, this.#partition));
+    return fetchFrom(connection, this.#topic, this.#partition, this.#next, waitMs);
   }
 
   async #wait(temporary: boolean, error: unknown, endMs: number): Promise<void> {

@@ -3,7 +3,6 @@ import { carillonError, isCode } from '../../core/errors.ts';
 import type { TopicSpec } from '../../ports/bus.ts';
 import type { Cluster } from './cluster.ts';
 import { answerIn, CODE, nameOfCode, unavailable } from './protocol-errors.ts';
-import { offsetOf } from './reader.ts';
 
 const REQUEST_MS = 10_000;
 const MOST_REPLICAS = 3;
@@ -107,14 +106,4 @@ async function gone(cluster: Cluster, name: string): Promise<void> {
     });
     if (known !== null) throw new Error('the topic is still there');
   });
-}
-
-export async function offsetsOf(cluster: Cluster, topic: string): Promise<{ first: number; end: number }[]> {
-  const { length } = await cluster.leaders(topic);
-  return Promise.all(
-    Array.from({ length }, async (_, partition) => ({
-      first: await offsetOf(cluster, topic, partition, 'first'),
-      end: await offsetOf(cluster, topic, partition, 'end'),
-    })),
-  );
 }
