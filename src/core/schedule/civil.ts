@@ -37,7 +37,7 @@ export function packedCivil(days: number): number {
   return year * 512 + month * 32 + day;
 }
 
-export function isLeapYear(year: number): boolean {
+function isLeapYear(year: number): boolean {
   return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
 }
 

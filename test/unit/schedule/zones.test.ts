@@ -59,6 +59,9 @@ describe('known clocks', () => {
     // 30 December 2011 did not exist in Samoa.
     ['Pacific/Apia', '2011-12-30T09:59:59Z', -10],
     ['Pacific/Apia', '2011-12-30T10:00:00Z', 14],
+    // A line of the source that ends by standard time, at the moment at which its rules end summer time.
+    ['Asia/Almaty', '2004-10-30T19:30:00Z', 7],
+    ['Asia/Almaty', '2004-10-30T20:00:00Z', 6],
     ['Etc/GMT+5', '2026-01-01T00:00:00Z', -5],
     ['+05:30', '2026-01-01T00:00:00Z', 5.5],
     ['-14:00', '2026-01-01T00:00:00Z', -14],

@@ -133,7 +133,7 @@ export class CronTimes implements Occurrences {
       if (match >= first + offset) return match - offset >= lowest ? match - offset : NO_LAST;
       if (from < lowest) return NO_LAST;
       // The match lies before this stretch's first local time: not before the end of the stretch before means in the gap.
-      if (this.fireAfter && first === from && match >= from + zone.offsetAt(from - 1)) return from;
+      if (this.fireAfter && match >= from + zone.offsetAt(from - 1)) return from;
       end = from - 1;
     }
     return NO_LAST;

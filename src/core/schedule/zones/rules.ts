@@ -38,7 +38,8 @@ export interface ZoneLine {
   until: number;
 }
 
-const data = createRequire(import.meta.url)('tzdata') as ZoneData;
+const require = createRequire(import.meta.url);
+const data = require('tzdata') as ZoneData;
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 const WEEKDAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
 const links = new Map(Object.entries(data.zones));
