@@ -105,6 +105,13 @@ export const LIMITS = {
   answerWaitMs: 5_000,
   /** A single write waits this long for the owner's answer after the applier's, in ms. */
   ownerAnswerWaitMs: 100,
+  // Streams of triggers over HTTP.
+  /** Open streams of one API process: each has connections and, with a group, a place among its members. */
+  triggerStreams: 100,
+  /** Triggers that are with the client of one stream and not committed: bounds what a broken connection repeats. */
+  streamUncommitted: 5_000,
+  /** A client gets this long to end what it works on of a partition that another member gets, in ms. */
+  streamReleaseMs: 10_000,
 } as const;
 
 function assertRelation(holds: boolean, rule: string): void {

@@ -14,6 +14,7 @@ import { clusterRoutes } from './routes/clusters.ts';
 import { jobActionRoutes, jobRoutes } from './routes/jobs.ts';
 import { previewRoute } from './routes/preview.ts';
 import { systemRoutes } from './routes/system.ts';
+import { triggerRoutes } from './routes/triggers.ts';
 
 /** A socket without traffic is closed after this, in ms; an upload that waits for the bus may be repeated then. */
 const SOCKET_IDLE_MS = 120_000;
@@ -69,6 +70,7 @@ export async function buildApi(deps: ApiDeps): Promise<FastifyInstance> {
     bulkRoutes(api, deps, service);
     calendarRoutes(api, deps);
     previewRoute(api, deps, service);
+    triggerRoutes(api, deps, service);
     refuseOtherMethods(api, routes);
   });
   await app.ready();
