@@ -18,7 +18,7 @@ interface CronCase {
   expect: { next?: string[][] };
 }
 
-/** The project's own copy of the cases (how to read them: `src/DESIGN.md`). */
+/** The project's own copy of the cases (how to read them: `test/cases/README.md`). */
 export const CASES: readonly CronCase[] = readFileSync(new URL('../../cases/cases.jsonl', import.meta.url), 'utf8')
   .trim()
   .split('\n')

@@ -4,9 +4,13 @@ import { zoneOf } from '../zones/zone.ts';
 import { CronTimes } from './cron.ts';
 import { cronFields, parseCron } from './parse.ts';
 
-/** Compiled crons that are kept, about 3 kB each; beyond, the one used longest ago is forgotten. */
-const KEPT = 4_096;
-const kept = new Map<string, CronTimes>();
+/**
+ * Compiled crons of one generation, about 3 kB each. When the young generation is full it becomes the old one, which is
+ * forgotten but for what is asked for again: the recently used ones stay, without any work per use.
+ */
+const GENERATION = 4_096;
+let young = new Map<string, CronTimes>();
+let old = new Map<string, CronTimes>();
 
 /**
  * The occurrences of a cron schedule. All jobs whose fields (after `H` was chosen), zone and policies are equal share one
@@ -26,10 +30,11 @@ export function compileCron(
   const texts = cronFields(expression, seed);
   const zone = zoneOf(zoneName);
   const key = `${zone.name}\n${gap ?? 'fire-after'}\n${overlap ?? 'auto'}\n${texts.join(' ')}`;
-  const known = kept.get(key);
+  const recent = young.get(key);
+  if (recent) return recent;
+  const known = old.get(key);
   if (known) {
-    kept.delete(key);
-    kept.set(key, known);
+    keep(key, known);
     return known;
   }
   const fields = parseCron(texts);
@@ -46,7 +51,14 @@ export function compileCron(
       },
     );
   }
-  if (kept.size >= KEPT) kept.delete(kept.keys().next().value!);
-  kept.set(key, compiled);
+  keep(key, compiled);
   return compiled;
+}
+
+function keep(key: string, compiled: CronTimes): void {
+  if (young.size >= GENERATION) {
+    old = young;
+    young = new Map();
+  }
+  young.set(key, compiled);
 }

@@ -43,6 +43,8 @@ const ORDER = ['second', 'minute', 'hour', 'dayOfMonth', 'month', 'dayOfWeek', '
 export function cronFields(expression: string, seed: string | undefined): string[] {
   const given = splitFields(expression);
   const fields = [...(given.length === 5 ? ['0'] : []), ...given, ...(given.length < 7 ? ['*'] : [])];
+  // Most expressions have no H, and this is done for every job that is loaded.
+  if (!/(?:^|[\s,])h/i.test(expression)) return fields;
   return fields.map((text, index) => chooseHashed(FIELDS[ORDER[index]!], text, seed));
 }
 
