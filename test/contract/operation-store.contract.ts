@@ -73,6 +73,7 @@ function countStatements(opened: () => StoreOpening<OperationStore>): void {
     expect(await store.count(batch({ counts: { created: 3, failed: 1 } }))).toBe(true);
     expect(await store.count(batch({ counts: { created: 3, failed: 1 } }))).toBe(false);
     expect(await store.count(batch({ fromOffset: 8, toOffset: 20, counts: { created: 9 } }))).toBe(false);
+    expect(await store.count(batch({ fromOffset: 10, toOffset: 20, counts: { created: 9 } }))).toBe(false);
     expect(await store.count(batch({ fromOffset: 9, toOffset: 20, counts: { updated: 2 } }))).toBe(true);
     expect(await store.count(batch({ partition: 0, toOffset: 4, counts: { unchanged: 5, created: 1 } }))).toBe(true);
     expect(await store.count(batch({ key: 'nothing' }))).toBe(false);

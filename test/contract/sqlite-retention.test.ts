@@ -1,3 +1,5 @@
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type ManualClock, manualClock } from '../../src/adapters/memory/clock.ts';
 import type { SqliteStores } from '../../src/adapters/sqlite/stores.ts';
@@ -127,6 +129,18 @@ test('a group whose records went by the bound is told and goes on with the first
     });
   });
   expect(next).toBe(first.offset);
+});
+
+test('the file shrinks when what filled it is gone', async () => {
+  const topic = await makeTopic(stores.bus, 'filling', 1, { retentionMs: HOUR, retentionBytes: 100_000_000 });
+  const size = (): number => statSync(join(data.folder, 'carillon.db')).size;
+  for (let i = 0; i < 60; i += 1) await send(topic, [{ partition: 0, key: `${i}`, value: new Uint8Array(1_000_000) }]);
+  await clock.advance(2 * HOUR);
+  await stores.sweep();
+  await stores.close();
+  expect(size()).toBeLessThan(20_000_000);
+  stores = openIn(data.folder);
+  expect(await stores.bus.offsets(topic)).toEqual([{ first: 60, end: 60 }]);
 });
 
 test('the sweep runs by itself', async () => {

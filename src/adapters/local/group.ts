@@ -12,7 +12,7 @@ const READ_WAIT_MS = 60_000;
 const REPEAT_AFTER_MS = 100;
 
 /** How many partitions the member of a rank works on. Example: 8 partitions, 3 members -> 3, 3, 2. */
-export function fairShare(partitions: number, members: number, rank: number): number {
+function fairShare(partitions: number, members: number, rank: number): number {
   return Math.floor(partitions / members) + (rank < partitions % members ? 1 : 0);
 }
 

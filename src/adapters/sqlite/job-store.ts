@@ -47,7 +47,7 @@ const REPLACE = `UPDATE jobs SET cluster = ?, key = ?, shard = ?, number = ?, ve
  * The least text that is greater than every text with this prefix, in the order of UTF-8 bytes; null: there is none.
  * Example: `ab` -> `ac`; a last character that is the greatest of all counts up the one before it.
  */
-export function afterPrefix(prefix: string): string | null {
+function afterPrefix(prefix: string): string | null {
   const points = [...prefix].map((character) => character.codePointAt(0)!);
   while (points.at(-1) === 0x10ffff) points.pop();
   const last = points.pop();

@@ -21,6 +21,7 @@ const STEPS: readonly string[] = [
     topic INTEGER NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL,
     key TEXT, value BLOB, headers TEXT, at INTEGER NOT NULL, PRIMARY KEY (topic, partition, offset)
   ) STRICT, WITHOUT ROWID;
+  CREATE INDEX messages_tombstones ON messages (topic, at) WHERE value IS NULL;
   -- Compacted topics only: where the one record of a key stands.
   CREATE TABLE compacted (
     topic INTEGER NOT NULL, partition INTEGER NOT NULL, key TEXT NOT NULL, offset INTEGER NOT NULL,
@@ -109,7 +110,7 @@ const STEPS: readonly string[] = [
 ];
 
 /** The newest form that this program knows. */
-export const DATA_FORM = STEPS.length;
+const DATA_FORM = STEPS.length;
 
 /** Brings the file to the newest form, step by step; a file of a newer form is refused and left as it is. */
 export function migrate(db: Database, folder: string): void {
