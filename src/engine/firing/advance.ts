@@ -39,7 +39,7 @@ function moveOn(slot: SlotState, item: Item, nowMs: number): void {
   followCursor(slot, entry);
   if (applyDeferred(slot, entry)) return;
   settle(slot, entry);
-  place(slot, entry, item.restMs > 0 && live.cursor !== null ? nowMs + item.restMs : undefined);
+  place(slot, entry, item.restMs > 0 ? nowMs + item.restMs : undefined);
 }
 
 /**

@@ -44,7 +44,12 @@ function follow(slot: SlotState, entry: number, change: Change, known: boolean):
   const { cutMs, plan } = change;
   const before = known ? endedAt(slot, entry, live, cutMs) : unknownBefore(slot, change);
   const segments = before.segments;
-  const fired = before.fired.filter(({ toMs }) => toMs > cutMs);
+  const fired = before.fired.filter((one) => firedAfter(one, cutMs));
+  const former = known ? live.current : change.former;
+  if (former !== null && plan !== null && plan.schedule.offsetMs > former.schedule.offsetMs) {
+    // With a longer spread a time that the version before had by the cut would lie after the cut: it is not owed again.
+    fired.push({ schedule: former.schedule, fromMs: 0, toMs: cutMs });
+  }
   if (plan !== null) {
     segments.push({ plan, afterMs: cutMs - plan.schedule.offsetMs, untilMs: Number.POSITIVE_INFINITY, fired });
   }
@@ -56,6 +61,12 @@ function follow(slot: SlotState, entry: number, change: Change, known: boolean):
   live.takenFromMs = NO_OCCURRENCE;
   slot.entries.scoredMs[entry] = slot.options.clock.wallMs();
   standFirst(slot, entry);
+}
+
+/** Whether any of these times lies after a cut. */
+function firedAfter({ schedule, fromMs, toMs }: Fired, cutMs: number): boolean {
+  const next = schedule.next(Math.max(cutMs, fromMs - 1) - schedule.offsetMs);
+  return next !== NO_OCCURRENCE && next + schedule.offsetMs <= toMs;
 }
 
 /** What a known entry owes up to a cut, and what it has fired. */

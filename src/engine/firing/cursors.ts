@@ -24,6 +24,14 @@ export function openCursor(slot: SlotState, entry: number, reason: Cursor['reaso
   slot.count('cursors_opened_total', { reason });
 }
 
+/**
+ * Whether a job whose next time is this (null: it has none) needs no cursor any more: nothing up to `t` is owed, and nothing
+ * is due. While something is due the cursor stays, since the job may wait for its topic or its rate while T moves on.
+ */
+export function needsNoCursor(slot: SlotState, effectiveMs: number | null, t: number): boolean {
+  return effectiveMs === null || effectiveMs > Math.max(t, slot.wheel.timeMs);
+}
+
 /** Everything before `effectiveMs` is paid. */
 export function movedCursor(cursor: Cursor, effectiveMs: number): Cursor {
   return { ...cursor, fromMs: effectiveMs - 1, toMs: Math.max(cursor.toMs, effectiveMs - 1) };

@@ -37,7 +37,7 @@ async function applyRecord(slot: SlotState, record: BusRecord): Promise<void> {
   }
   const shard = slot.shards.get(message.shard);
   // A scan that runs may have seen the version before: its answer comes first.
-  while (shard?.busy != null) await shard.busy;
+  while (shard?.scanning) await shard.busy;
   const decoded = message.record === null ? null : decodeRecord(bytesOf(message.record));
   const former = message.former === null ? null : decodeRecord(bytesOf(message.former));
   if (message.fire === undefined) {

@@ -1,6 +1,6 @@
 import { LIMITS } from '../../core/limits.ts';
 import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
-import { closeCursor } from './cursors.ts';
+import { closeCursor, needsNoCursor } from './cursors.ts';
 import { IDLE, READY, WAITING } from './entries.ts';
 import { type Position, positionAfter } from './plan.ts';
 import type { SlotState } from './slot-state.ts';
@@ -15,6 +15,11 @@ export function stand(slot: SlotState, entry: number, at: Position | null): void
   const live = entries.live[entry]!;
   if (at === null) live.segments = [];
   else if (at.segment > 0) live.segments.splice(0, at.segment);
+  const [segment] = live.segments;
+  if (at !== null && segment !== undefined && segment.fired.length > 0) {
+    // What another version has fired before here cannot come up again.
+    segment.fired = segment.fired.filter((one) => one.toMs >= at.nominalMs + one.schedule.offsetMs);
+  }
   entries.nominalMs[entry] = at === null ? NO_OCCURRENCE : at.nominalMs;
   entries.effectiveMs[entry] = at === null ? NO_OCCURRENCE : at.effectiveMs;
 }
@@ -33,7 +38,8 @@ export function hasPaid(slot: SlotState, entry: number): boolean {
 export function settle(slot: SlotState, entry: number, offset = -1): void {
   const live = slot.entries.live[entry]!;
   const paid = hasPaid(slot, entry);
-  if (paid && live.cursor !== null) closeCursor(slot, entry);
+  const next = slot.entries.nominalMs[entry] === NO_OCCURRENCE ? null : slot.entries.effectiveMs[entry]!;
+  if (live.cursor !== null && needsNoCursor(slot, next, slot.mark.t)) closeCursor(slot, entry);
   if (paid || live.cursor !== null) {
     if (live.hold !== null) live.hold.open = false;
     live.hold = null;

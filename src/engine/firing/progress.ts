@@ -5,7 +5,7 @@ import { encodeMessage, PROGRESS_KEY } from '../../core/messages.ts';
 import { TOPICS } from '../../core/topics.ts';
 import type { BusMessage, TopicMessages } from '../../ports/bus.ts';
 import type { Batch } from './batch.ts';
-import { keyOf, movedCursor } from './cursors.ts';
+import { keyOf, movedCursor, needsNoCursor } from './cursors.ts';
 import { READY } from './entries.ts';
 import type { SlotState, Watermark } from './slot-state.ts';
 
@@ -76,8 +76,8 @@ function paidCursors(slot: SlotState, batch: Batch, t: number): Map<string, Curs
   for (const { entry, after } of batch.items) {
     const { cursor } = slot.entries.live[entry]!;
     if (cursor === null) continue;
-    const through = after === null || after.effectiveMs > t;
-    paid.set(keyOf(slot, entry), through ? null : movedCursor(cursor, after.effectiveMs));
+    const through = needsNoCursor(slot, after?.effectiveMs ?? null, t);
+    paid.set(keyOf(slot, entry), after === null || through ? null : movedCursor(cursor, after.effectiveMs));
   }
   return paid;
 }
@@ -115,6 +115,11 @@ export async function commitProgress(slot: SlotState, atOnce = false): Promise<b
   if (nothing && next.t === slot.durable.t) return false;
   const sinceMs = slot.options.clock.monotonicMs() - slot.committedMs;
   if (!atOnce && sinceMs < (nothing ? LIMITS.progressIdleMs : LIMITS.progressEveryMs)) return false;
-  await commit(slot, null);
-  return true;
+  try {
+    await commit(slot, null);
+    return true;
+  } catch (error) {
+    if (slot.running) throw error;
+    return false;
+  }
 }

@@ -32,7 +32,12 @@ export async function inGroups<T>(all: readonly T[], run: (one: T) => Promise<vo
 
 async function scanShard(slot: SlotState, shard: ShardRun, nowMs: number): Promise<void> {
   await alone(shard, async () => {
-    await takeUpAll(slot, shard, await readMembers(slot, shard, shard.horizonMs, nowMs));
+    shard.scanning = true;
+    try {
+      await takeUpAll(slot, shard, await readMembers(slot, shard, shard.horizonMs, nowMs));
+    } finally {
+      shard.scanning = false;
+    }
   });
 }
 

@@ -9,6 +9,8 @@ export interface ShardRun {
   triedMs: number | null;
   /** The scan or write-back that runs: one at a time, so that answers and effects have one order. */
   busy: Promise<void> | null;
+  /** What runs is a scan: changes of the shard wait for its answer, which may show the version before. */
+  scanning: boolean;
   /** Entries whose score is to be written. */
   queue: number[];
   /** When the oldest of them came, monotonic ms. */
@@ -24,6 +26,7 @@ export function newShardRun(id: number, horizonMs: number): ShardRun {
     storedMs: horizonMs,
     triedMs: null,
     busy: null,
+    scanning: false,
     queue: [],
     queuedMs: 0,
     finished: true,
