@@ -64,6 +64,8 @@ export interface Job extends JobDefinition {
   deleted?: boolean;
   /** The maximum count that became an end time and the instant it was counted from: saved again, it counts from there. */
   counted?: { maxCount: number; fromMs: number };
+  /** The latest runs by hand (request id and nominal time), so that a repeated request makes no second run. */
+  fired?: { id: string; atMs: number }[];
   /** What a repeat of changes that were not yet committed needs; absent where `lastChange` says all. */
   replay?: ChangeReplay;
 }
@@ -87,9 +89,14 @@ export interface ChangeReplay {
   outcomes: { offset: number; outcome: ChangeOutcome; repeated?: boolean }[];
   /** Places that this key left: it was deleted and created again. The owner of each must learn of its end. */
   left: LeftPlace[];
+  /**
+   * A version that was not committed was replaced: its member may have been in the trigger store and is not any more, so the
+   * store cannot say whether the owner must hear of the change, and it is told in any case.
+   */
+  tell?: boolean;
 }
 
-/** The place of a deleted job, with what its end needs. `former` as above. */
+/** The place of a deleted job, with what its end needs. `former` and `tell` as above. */
 export interface LeftPlace {
   id: string;
   offset: number;
@@ -98,6 +105,7 @@ export interface LeftPlace {
   version: number;
   cutMs: number;
   former: string | null;
+  tell?: boolean;
 }
 
 /** What a wheel must know of a job; the job record in the trigger store holds exactly this (`record.ts`). */

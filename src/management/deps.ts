@@ -4,6 +4,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { Stores } from '../ports/stores.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 import type { Changes } from './changes.ts';
+import type { TriggerRetention } from './routes/clusters.ts';
 
 /** What the API process is built from. */
 export interface ApiDeps {
@@ -23,6 +24,8 @@ export interface ApiOptions {
   apiKey: string | null;
   /** Deliveries that this installation can do; the first is the default of a new logical cluster. */
   deliveries: readonly [Delivery, ...Delivery[]];
+  /** Of the trigger topics that are made here. */
+  triggerRetention: TriggerRetention;
   /** Version of the program, for `/v1/installation` and OpenAPI. */
   version: string;
   /** Prometheus text of this process. */

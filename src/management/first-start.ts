@@ -11,7 +11,7 @@ import type { Stores } from '../ports/stores.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 import type { Changes } from './changes.ts';
 import { recompute } from './recompute.ts';
-import { CLUSTER_PARTITIONS } from './routes/clusters.ts';
+import { CLUSTER_PARTITIONS, type TriggerRetention, triggerTopicSpec } from './routes/clusters.ts';
 
 /** Version of the form of stored data that this program writes. */
 export const DATA_VERSION = 1;
@@ -28,6 +28,8 @@ export interface FirstStart {
   changesPartitions: number;
   /** Delivery of the cluster `default`. */
   delivery: Delivery;
+  /** How long, and up to how many bytes in all, the topic of `default` keeps its triggers. */
+  triggerRetention: TriggerRetention;
 }
 
 /**
@@ -42,7 +44,7 @@ export async function firstStart(
   clock: Clock,
   asked: FirstStart,
 ): Promise<Installation> {
-  const { slotsPerSet, lanesPerSlot, changesPartitions, delivery } = asked;
+  const { slotsPerSet, lanesPerSlot, changesPartitions, delivery, triggerRetention } = asked;
   const installation = await catalog.installation({
     id: `carillon-${randomBytes(6).toString('hex')}`,
     dataVersion: DATA_VERSION,
@@ -61,7 +63,7 @@ export async function firstStart(
   await bus.ensureTopics(engineTopics(installation));
   if ((await catalog.cluster('default')) === null) {
     const topic = triggerTopic('default');
-    await bus.ensureTopics([{ name: topic, partitions: CLUSTER_PARTITIONS }]);
+    await bus.ensureTopics([triggerTopicSpec(topic, CLUSTER_PARTITIONS, triggerRetention)]);
     await catalog.createCluster({
       name: 'default',
       topic,

@@ -13,7 +13,7 @@ import type { NewChange } from './changes.ts';
 import type { ApiDeps } from './deps.ts';
 
 /** A single write that was answered, or (null) that is in the topic and will be. */
-export type Written = { outcome: Extract<ChangeOutcome, { ok: true }>; job: Job | null } | null;
+export type Written = { outcome: Extract<ChangeOutcome, { ok: true }>; job: Job | null; atMs: number } | null;
 
 export interface WriteOptions {
   ifMatch?: number | '*' | undefined;
@@ -118,6 +118,6 @@ export class JobService {
       throw carillonError(outcome.code, outcome.detail, outcome.field === undefined ? {} : { field: outcome.field });
     }
     const job = await this.#deps.stores.jobs.get(change.cluster, change.key);
-    return { outcome, job: job?.deleted ? null : job };
+    return { outcome, job: job?.deleted ? null : job, atMs: change.atMs };
   }
 }

@@ -57,13 +57,15 @@ async function addToShard(
   effects: readonly Effect[],
   reached: Set<Effect>,
 ): Promise<void> {
-  const adds = effects.flatMap((effect) => effect.adds.map((change) => ({ effect, change })));
-  for (let from = 0; from < adds.length; from += ADDS_AT_ONCE) {
-    const part = adds.slice(from, from + ADDS_AT_ONCE);
+  for (let from = 0; from < effects.length; from += ADDS_AT_ONCE) {
+    const part = effects.slice(from, from + ADDS_AT_ONCE);
     const results = await triggers.add(
       shard,
-      part.map(({ change }) => change),
+      part.map(({ add }) => add),
     );
-    for (const [index, { reachesOwner }] of results.entries()) if (reachesOwner) reached.add(part[index]!.effect);
+    for (const [index, { reachesOwner }] of results.entries()) {
+      const effect = part[index]!;
+      if (reachesOwner || effect.certain) reached.add(effect);
+    }
   }
 }

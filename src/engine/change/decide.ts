@@ -6,6 +6,9 @@ import type { Calendars } from './calendars.ts';
 import { patched } from './patch.ts';
 import { firstEffective, nextEffective, normalTiming, sameTiming, type Timing } from './timing.ts';
 
+/** Runs by hand that a job remembers: a request that is repeated after more than these runs again. */
+const FIRES_KEPT = 16;
+
 /** What a decision may ask for beside the job and the change. */
 export interface ChangeContext {
   position: ChangePosition;
@@ -193,7 +196,20 @@ function moveState(
 
 function fire(live: Job, change: Change, context: ChangeContext): Decision {
   if (live.state === 'terminated' || live.state === 'error') throw conflict(live, 'it cannot be fired');
-  const next: Job = { ...live, position: context.position, lastChange: { id: change.id, result: 'fired' } };
+  const { fired = [] } = live;
+  if (fired.some(({ id }) => id === change.id)) {
+    return {
+      outcome: { ok: true, result: 'fired', version: live.version, state: live.state },
+      next: null,
+      repeated: true,
+    };
+  }
+  const next: Job = {
+    ...live,
+    fired: [...fired.slice(1 - FIRES_KEPT), { id: change.id, atMs: change.atMs }],
+    position: context.position,
+    lastChange: { id: change.id, result: 'fired' },
+  };
   return { outcome: lastOutcome(next), next };
 }
 

@@ -6,48 +6,46 @@ import type { Calendars } from './calendars.ts';
 import { base64Record, type ChangeDone, type Sequence } from './sequence.ts';
 import { nextEffective } from './timing.ts';
 
-/** What changes at one place of a shard, and what its owner must be told when one of the changes is near. */
+/** What changes at one place of a shard, and what its owner must be told when the change is near. */
 export interface Effect {
   shard: number;
-  /** In order; each is safe to repeat. */
-  adds: TriggerChange[];
+  /** Safe to repeat. */
+  add: TriggerChange;
+  /** The owner must be told whatever the store says. */
+  certain: boolean;
   message: () => FastMessage;
   /** Changes up to this offset (and after that of the effect before) are told by this message. */
   untilOffset: number;
 }
 
 /**
- * The effects of a sequence. A version that an earlier run wrote is added again before the new one: only its own add can
- * say whether the owner must hear of it. What is committed has no effect any more.
+ * The effects of a sequence: of the places that its key left, and of the version that stands at its end. They belong to the
+ * batch that holds the change which made them, also when an earlier run with other batches has written it.
  */
 export function effectsOf(sequence: Sequence, calendars: Calendars): Effect[] {
   const { stored, final, first, last, former, left } = sequence;
-  const carriesStored = stored !== null && stored.position.offset >= first && stored.position.offset <= last;
-  if (final === null || !(carriesStored || final !== stored)) return [];
-  const again = carriesStored && final !== stored && stored.version !== stored.replay?.formerVersion ? stored : null;
-  const addsAt = (shard: number, number: number, own: TriggerChange): TriggerChange[] =>
-    again !== null && again.shard === shard && again.number === number ? [triggerChange(again, calendars), own] : [own];
-
   const effects: Effect[] = left
     .filter(({ offset }) => offset >= first && offset <= last)
-    .map((place) => {
-      const { id, offset, shard, number, version, cutMs } = place;
-      const told = { v: 1, id, shard, number, version, cutMs, score: null, record: null } as const;
+    .map(({ id, offset, shard, number, version, cutMs, former: record, tell = false }) => {
+      const told = { v: 1, id, shard, number, version, cutMs, score: null, record: null, former: record } as const;
       return {
         shard,
-        adds: addsAt(shard, number, { number, version, score: null, record: null }),
-        message: () => ({ ...told, former: place.former, ...replyTo(sequence.done, offset), result: 'deleted' }),
+        add: { number, version, score: null, record: null },
+        certain: tell,
+        message: () => ({ ...told, ...replyTo(sequence.done, offset), result: 'deleted' }),
         untilOffset: offset,
       };
     });
+  const position = final?.position.offset ?? -1;
+  const isHere = final !== stored || (position >= first && position <= last);
   // A run by hand writes the document and leaves its version: there is nothing to tell.
-  if (final.version !== former.version) {
-    const own = triggerChange(final, calendars);
-    const { shard, number } = final;
+  if (final !== null && isHere && final.version !== former.version) {
+    const add = triggerChange(final, calendars);
     effects.push({
-      shard,
-      adds: addsAt(shard, number, own),
-      message: () => versionMessage(sequence, final, own, calendars),
+      shard: final.shard,
+      add,
+      certain: sequence.tell,
+      message: () => versionMessage(sequence, final, add, calendars),
       untilOffset: Number.POSITIVE_INFINITY,
     });
   }

@@ -33,6 +33,7 @@ export interface Sequence {
   /** What stood before the changes that are not committed. */
   former: Former;
   left: LeftPlace[];
+  tell: boolean;
 }
 
 interface Former {
@@ -58,6 +59,7 @@ export function applyInOrder(stored: Job | null, records: readonly ChangeRecord[
   let current = stored;
   /** The place of `current` was taken here and stands in no store yet. */
   let fresh = false;
+  let tell = uncommitted && (stored?.replay?.tell ?? false);
   const done: ChangeDone[] = [];
 
   for (const record of records) {
@@ -68,19 +70,21 @@ export function applyInOrder(stored: Job | null, records: readonly ChangeRecord[
     const position = { partition: context.partition, offset: record.offset };
     const { outcome, next, repeated = false } = decide(current, record.change, { ...context, position });
     if (next !== null) {
+      if (uncommitted && current === stored) tell = true;
       if (outcome.ok && outcome.result === 'created') {
         if (current !== null && !fresh && current.position.offset >= first)
-          left = [...left, leftPlace(current, former)];
+          left = [...left, leftPlace(current, former, tell)];
         former = NONE;
         fresh = true;
+        tell = false;
       }
       current = next;
     }
     const ended = next?.deleted ? next.shard : null;
     done.push({ ...record, outcome, repeated, kept: false, ended });
   }
-  const final = current === stored ? stored : withReplay(current!, done, former, left);
-  return { stored, final, done, first, last, former, left };
+  const final = current === stored ? stored : withReplay(current!, done, former, left, tell);
+  return { stored, final, done, first, last, former, left, tell };
 }
 
 const NONE: Former = { version: 0, record: null };
@@ -106,19 +110,34 @@ function keptOutcome(stored: Job, record: ChangeRecord): ChangeDone {
   return { ...record, outcome, repeated: kept?.repeated ?? false, kept: true, ended: null };
 }
 
-function leftPlace(tombstone: Job, former: Former): LeftPlace {
+function leftPlace(tombstone: Job, former: Former, tell: boolean): LeftPlace {
   const { shard, number, version, cutMs } = tombstone;
   const { offset } = tombstone.position;
-  return { id: tombstone.lastChange.id, offset, shard, number, version, cutMs, former: former.record };
+  return {
+    id: tombstone.lastChange.id,
+    offset,
+    shard,
+    number,
+    version,
+    cutMs,
+    former: former.record,
+    ...(tell ? { tell } : {}),
+  };
 }
 
 /** A plain creation needs nothing beside `lastChange`; that keeps the documents of a bulk load small. */
-function withReplay(job: Job, done: readonly ChangeDone[], former: Former, left: LeftPlace[]): Job {
+function withReplay(job: Job, done: readonly ChangeDone[], former: Former, left: LeftPlace[], tell: boolean): Job {
   const outcomes = done
     .filter(({ offset }) => offset < job.position.offset)
     .map(({ offset, outcome, repeated }) => ({ offset, outcome, ...(repeated ? { repeated } : {}) }));
   const { replay: _, ...rest } = job;
-  if (outcomes.length === 0 && left.length === 0 && former.version === 0) return rest;
-  const replay: ChangeReplay = { formerVersion: former.version, former: former.record, outcomes, left };
+  if (outcomes.length === 0 && left.length === 0 && former.version === 0 && !tell) return rest;
+  const replay: ChangeReplay = {
+    formerVersion: former.version,
+    former: former.record,
+    outcomes,
+    left,
+    ...(tell ? { tell } : {}),
+  };
   return { ...rest, replay };
 }

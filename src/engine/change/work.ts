@@ -65,6 +65,7 @@ const NOT_YET: Sequence = {
   last: 0,
   former: { version: 0, record: null },
   left: [],
+  tell: false,
 };
 
 function refused(records: readonly ChangeRecord[]): Sequence {

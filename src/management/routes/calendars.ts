@@ -90,5 +90,5 @@ function changedMeanwhile(): Error {
 }
 
 function show({ name, version, definition }: StoredCalendar) {
-  return { name, version, ...definition };
+  return { name, version, definition };
 }

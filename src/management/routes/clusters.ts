@@ -6,12 +6,25 @@ import type { Cluster } from '../../core/job.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { formatInstant } from '../../core/schedule/iso.ts';
 import { TOPICS, triggerTopic } from '../../core/topics.ts';
+import type { TopicSpec } from '../../ports/bus.ts';
 import type { ApiDeps } from '../deps.ts';
 import type { JobService } from '../job-service.ts';
 import { bodyOf, readQuery } from '../requests.ts';
 import { checkBy } from '../validate.ts';
 
 export const CLUSTER_PARTITIONS = 8;
+
+/** How long a trigger topic keeps its triggers, in ms, and up to how many bytes over all its partitions. */
+export interface TriggerRetention {
+  retentionMs: number;
+  retentionBytes: number;
+}
+
+export function triggerTopicSpec(name: string, partitions: number, retention: TriggerRetention): TopicSpec {
+  const { retentionMs, retentionBytes } = retention;
+  return { name, partitions, retentionMs, retentionBytes: Math.ceil(retentionBytes / partitions) };
+}
+
 const checkCluster = checkBy(CLUSTER_SCHEMA);
 
 /** Logical clusters (tenants): each has a trigger topic of its own. */
@@ -42,7 +55,7 @@ export function clusterRoutes(app: FastifyInstance, deps: ApiDeps, service: JobS
         field: 'name',
       });
     }
-    await bus.ensureTopics([{ name: cluster.topic, partitions: cluster.partitions }]);
+    await bus.ensureTopics([triggerTopicSpec(cluster.topic, cluster.partitions, deps.options.triggerRetention)]);
     if (!(await catalog.createCluster(cluster))) throw exists(cluster.name);
     return reply
       .code(201)

@@ -4,7 +4,7 @@ import type { JobForm, JobPatch } from '../../core/form/job-form.ts';
 import { JOB_PATCH_SCHEMA, JOB_PUT_SCHEMA, JOB_SCHEMA } from '../../core/form/job-schema.ts';
 import { checkKey, type Read } from '../../core/form/read.ts';
 import { jobText } from '../../core/form/show.ts';
-import type { JobState } from '../../core/job.ts';
+import { firedExecutionId, type JobState } from '../../core/job.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { decodeCursor, encodeCursor } from '../cursor.ts';
 import type { ApiDeps } from '../deps.ts';
@@ -104,10 +104,13 @@ export function jobActionRoutes(app: FastifyInstance, deps: ApiDeps, service: Jo
     noBody(request);
     const named = idempotencyKey(request);
     const requestKey = named ?? deps.newRequestKey();
-    const id = named === undefined ? {} : { id: `fire/${cluster}/${key}/${named}` };
-    const options = { ifMatch: ifMatch(request), ...id };
-    const written = await service.act(cluster, key, { kind: 'fire', requestKey }, options);
-    return answer(reply, service, cluster, key, written, { requestKey });
+    const id = `fire/${cluster}/${key}/${requestKey}`;
+    const written = await service.act(cluster, key, { kind: 'fire', requestKey }, { ifMatch: ifMatch(request), id });
+    if (written?.job == null) return answer(reply, service, cluster, key, written);
+    const { shard, number, fired = [] } = written.job;
+    const first = fired.find((run) => run.id === id)?.atMs ?? written.atMs;
+    const run = { id: firedExecutionId(shard, number, first, requestKey) };
+    return answer(reply, service, cluster, key, written, run);
   });
 }
 

@@ -34,6 +34,10 @@ export function previewRoute(app: FastifyInstance, { clock }: ApiDeps, service: 
     const compiled = compileSchedule(normal.schedule, normal.bounds, context);
     firstOccurrence(compiled, normal.schedule, afterMs);
     const times = nominalTimes(compiled, afterMs, LIMITS.timeMaxMs, form.count ?? COUNT_DEFAULT);
-    return { occurrences: times.map(formatInstant), spreadOffsetMs: compiled.offsetMs };
+    const occurrences = times.map((at) => ({
+      nominal: formatInstant(at),
+      effective: formatInstant(at + compiled.offsetMs),
+    }));
+    return { occurrences };
   });
 }
