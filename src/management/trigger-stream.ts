@@ -14,6 +14,8 @@ export class LineStream {
   private readonly clock: Clock;
   private lastMs: number;
   private cancelBeat: () => void = () => {};
+  /** What all who write wait for while the client is slow. */
+  private room: Promise<void> | undefined;
 
   constructor(clock: Clock) {
     this.clock = clock;
@@ -32,7 +34,21 @@ export class LineStream {
     if (this.ended) return false;
     this.lastMs = this.clock.monotonicMs();
     if (this.body.write(`${line}\n`)) return true;
-    await new Promise<void>((resolve) => {
+    this.room ??= this.untilRoom().finally(() => {
+      this.room = undefined;
+    });
+    await this.room;
+    return !this.ended;
+  }
+
+  end(): void {
+    this.cancelBeat();
+    this.body.end();
+  }
+
+  /** Waits until the client has read, or is gone. */
+  private untilRoom(): Promise<void> {
+    return new Promise((resolve) => {
       const done = () => {
         this.body.off('drain', done);
         this.body.off('close', done);
@@ -41,12 +57,6 @@ export class LineStream {
       this.body.once('drain', done);
       this.body.once('close', done);
     });
-    return !this.ended;
-  }
-
-  end(): void {
-    this.cancelBeat();
-    this.body.end();
   }
 
   private beat(): void {

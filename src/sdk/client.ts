@@ -38,9 +38,10 @@ export interface ClusterView extends Required<ClusterForm> {
   createdAt: string;
 }
 
-export interface CalendarView extends CalendarDefinition {
+export interface CalendarView {
   name: string;
   version: number;
+  definition: CalendarDefinition;
 }
 
 /**
@@ -73,10 +74,8 @@ export class CarillonClient {
 }
 
 export interface PreviewView {
-  /** Nominal times, RFC 3339 in UTC. */
-  occurrences: string[];
-  /** What the spread window adds to each of them, in ms. */
-  spreadOffsetMs: number;
+  /** Nominal times, and with the spread offset the times at which they fire, RFC 3339 in UTC. */
+  occurrences: { nominal: string; effective: string }[];
 }
 
 /** A job after a write, and what the write did to it. */
@@ -94,21 +93,21 @@ class Jobs {
   }
 
   /** Makes a new job; `job-exists` when the key is taken by another definition. */
-  create(job: JobForm, { signal }: CallOptions = {}): Promise<WrittenJob> {
+  async create(job: JobForm, { signal }: CallOptions = {}): Promise<WrittenJob> {
     return this.http.json({ method: 'POST', path: this.root, body: job, repeatable: false, signal });
   }
 
   /** Makes or replaces a job. With a delay it is not repeated after a lost answer, since that would count anew. */
-  put(job: JobForm, options: WriteOptions = {}): Promise<WrittenJob> {
+  async put(job: JobForm, options: WriteOptions = {}): Promise<WrittenJob> {
     return this.write('PUT', this.path(job.key), options, job, job.schedule.kind !== 'delay');
   }
 
   /** A merge patch: absent fields stay, null takes a field away. */
-  patch(key: string, patch: JobPatch, options: WriteOptions = {}): Promise<WrittenJob> {
+  async patch(key: string, patch: JobPatch, options: WriteOptions = {}): Promise<WrittenJob> {
     return this.write('PATCH', this.path(key), options, patch, patch.schedule?.delayMs == null);
   }
 
-  get(key: string, { signal }: CallOptions = {}): Promise<JobView> {
+  async get(key: string, { signal }: CallOptions = {}): Promise<JobView> {
     return this.http.json({ method: 'GET', path: this.path(key), repeatable: true, signal });
   }
 
@@ -122,7 +121,7 @@ class Jobs {
     } while (cursor !== undefined);
   }
 
-  page({ prefix, state, pageSize = 500, signal }: JobQuery = {}, cursor?: string): Promise<JobPage> {
+  async page({ prefix, state, pageSize = 500, signal }: JobQuery = {}, cursor?: string): Promise<JobPage> {
     const query = { prefix, state, limit: pageSize, cursor };
     return this.http.json({ method: 'GET', path: this.root, query, repeatable: true, signal });
   }
@@ -136,25 +135,25 @@ class Jobs {
     }
   }
 
-  pause(key: string, options: WriteOptions = {}): Promise<WrittenJob> {
+  async pause(key: string, options: WriteOptions = {}): Promise<WrittenJob> {
     return this.write('POST', `${this.path(key)}/pause`, options);
   }
 
   /** What passed in the pause goes by the misfire policy. */
-  resume(key: string, options: WriteOptions = {}): Promise<WrittenJob> {
+  async resume(key: string, options: WriteOptions = {}): Promise<WrittenJob> {
     return this.write('POST', `${this.path(key)}/resume`, options);
   }
 
   /** Ends a job for ever and keeps it. */
-  terminate(key: string, options: WriteOptions = {}): Promise<WrittenJob> {
+  async terminate(key: string, options: WriteOptions = {}): Promise<WrittenJob> {
     return this.write('POST', `${this.path(key)}/terminate`, options);
   }
 
-  /** One run at once, beside the schedule. The same `requestKey` never makes a second run. */
-  fire(
+  /** One run at once, beside the schedule; `id` is its execution id. The same `requestKey` never makes a second run. */
+  async fire(
     key: string,
     { requestKey = crypto.randomUUID(), signal }: CallOptions & { requestKey?: string } = {},
-  ): Promise<WrittenJob & { requestKey: string }> {
+  ): Promise<WrittenJob & { id: string }> {
     const headers = { 'idempotency-key': requestKey };
     return this.http.json({ method: 'POST', path: `${this.path(key)}/fire`, headers, repeatable: true, signal });
   }
@@ -197,7 +196,7 @@ class Operations {
     this.root = `/v1/clusters/${pathPart(cluster, 'cluster')}/operations`;
   }
 
-  get(key: string, { signal }: CallOptions = {}): Promise<OperationView> {
+  async get(key: string, { signal }: CallOptions = {}): Promise<OperationView> {
     const path = `${this.root}/${pathPart(key, 'operation')}`;
     return this.http.json({ method: 'GET', path, repeatable: true, signal });
   }
@@ -208,7 +207,7 @@ class Operations {
   }
 
   /** Waits until every line is counted. Rejects with `timeout` after `timeoutMs` (default: never). */
-  wait(key: string, options: CallOptions & { timeoutMs?: number } = {}): Promise<OperationView> {
+  async wait(key: string, options: CallOptions & { timeoutMs?: number } = {}): Promise<OperationView> {
     return waitForOperation((signal) => this.get(key, { ...(signal && { signal }) }), options);
   }
 }
@@ -220,11 +219,11 @@ class Clusters {
     this.http = http;
   }
 
-  create(form: ClusterForm, { signal }: CallOptions = {}): Promise<ClusterView> {
+  async create(form: ClusterForm, { signal }: CallOptions = {}): Promise<ClusterView> {
     return this.http.json({ method: 'POST', path: '/v1/clusters', body: form, repeatable: false, signal });
   }
 
-  get(name: string, { signal }: CallOptions = {}): Promise<ClusterView> {
+  async get(name: string, { signal }: CallOptions = {}): Promise<ClusterView> {
     const path = `/v1/clusters/${pathPart(name, 'name')}`;
     return this.http.json({ method: 'GET', path, repeatable: true, signal });
   }
@@ -243,7 +242,7 @@ class Calendars {
     this.http = http;
   }
 
-  get(name: string, { signal }: CallOptions = {}): Promise<CalendarView> {
+  async get(name: string, { signal }: CallOptions = {}): Promise<CalendarView> {
     return this.http.json({ method: 'GET', path: this.path(name), repeatable: true, signal });
   }
 
@@ -253,7 +252,7 @@ class Calendars {
   }
 
   /** Makes or replaces a calendar; the jobs that use it are computed anew. */
-  put(name: string, definition: CalendarDefinition, options: WriteOptions = {}): Promise<CalendarView> {
+  async put(name: string, definition: CalendarDefinition, options: WriteOptions = {}): Promise<CalendarView> {
     return this.write('PUT', name, options, definition);
   }
 
