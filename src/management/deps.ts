@@ -24,8 +24,8 @@ export interface ApiOptions {
   apiKey: string | null;
   /** Deliveries that this installation can do; the first is the default of a new logical cluster. */
   deliveries: readonly [Delivery, ...Delivery[]];
-  /** Of the trigger topics that are made here. */
-  triggerRetention: TriggerRetention;
+  /** Of the trigger topics that are made here; absent: as the bus has it. */
+  triggerRetention?: TriggerRetention;
   /** Version of the program, for `/v1/installation` and OpenAPI. */
   version: string;
   /** Prometheus text of this process. */

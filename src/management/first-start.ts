@@ -28,8 +28,8 @@ export interface FirstStart {
   changesPartitions: number;
   /** Delivery of the cluster `default`. */
   delivery: Delivery;
-  /** How long, and up to how many bytes in all, the topic of `default` keeps its triggers. */
-  triggerRetention: TriggerRetention;
+  /** How long, and up to how many bytes in all, the topic of `default` keeps its triggers; absent: as the bus has it. */
+  triggerRetention?: TriggerRetention;
 }
 
 /**

@@ -20,7 +20,8 @@ export interface TriggerRetention {
   retentionBytes: number;
 }
 
-export function triggerTopicSpec(name: string, partitions: number, retention: TriggerRetention): TopicSpec {
+export function triggerTopicSpec(name: string, partitions: number, retention?: TriggerRetention): TopicSpec {
+  if (retention === undefined) return { name, partitions };
   const { retentionMs, retentionBytes } = retention;
   return { name, partitions, retentionMs, retentionBytes: Math.ceil(retentionBytes / partitions) };
 }

@@ -1,0 +1,45 @@
+import { kafkaBus } from '../adapters/kafka/bus.ts';
+import { connectMongo } from '../adapters/mongodb/connect.ts';
+import { connectRedis } from '../adapters/redis/connect.ts';
+import type { Stores } from '../ports/stores.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
+
+/** Addresses of the three servers; plain data, since wheel threads get it as a message. */
+export interface ClusterConfig {
+  mongodb: { uri: string; database: string };
+  redis: { url: string; prefix: string };
+  kafka: { brokers: readonly string[]; clientId: string; replicationFactor: number };
+}
+
+export interface ClusterStores extends Stores {
+  /** MongoDB's wall time, for the check of this machine's clock. */
+  serverTimeMs(): Promise<number>;
+}
+
+/** MongoDB, Redis and Kafka as one bundle. What was opened is closed again when a later one refuses. */
+export async function open(config: ClusterConfig, telemetry: Telemetry): Promise<ClusterStores> {
+  const mongo = await connectMongo(config.mongodb, telemetry);
+  try {
+    const triggers = await connectRedis(config.redis, telemetry);
+    const bus = kafkaBus(config.kafka, telemetry);
+    const { jobs, catalog, shards, leases, operations, serverTimeMs } = mongo;
+    return {
+      jobs,
+      catalog,
+      shards,
+      leases,
+      operations,
+      serverTimeMs,
+      triggers,
+      bus,
+      async close() {
+        await bus.close();
+        await triggers.close();
+        await mongo.close();
+      },
+    };
+  } catch (error) {
+    await mongo.close();
+    throw error;
+  }
+}
