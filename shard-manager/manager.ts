@@ -13,8 +13,8 @@ const SHARDS_EVERY_MS = 250;
 /** Leadership is renewed, or watched, this often, in ms. */
 const LEAD_EVERY_MS = 250;
 
-export interface ManagerOptions extends Omit<AllotContext, 'stores'> {
-  /** Name of this machine and process, for people. */
+/** Name of this machine and process, for people. */
+export interface ManagerOptions {
   host: string;
   pid: number;
 }
@@ -25,10 +25,9 @@ const REPORT = { rates: {}, wheelLagMs: 0, wheels: 0 };
  * The manager: a session of its own, leadership, and the rounds of leases and shards. Several may run; one leads. A manager
  * whose session was ended by another (it was away for too long) goes on under a new incarnation, as a follower.
  */
-export function startManager(stores: AllotContext['stores'], options: ManagerOptions): Service {
-  const { telemetry, clock, host, pid } = options;
-  const { leases } = stores;
-  const context: AllotContext = { ...options, stores };
+export function startManager(context: AllotContext, { host, pid }: ManagerOptions): Service {
+  const { telemetry, clock } = context;
+  const { leases } = context.stores;
   let incarnation = '';
   const open = async (): Promise<void> => {
     incarnation = randomUUID();

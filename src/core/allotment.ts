@@ -47,7 +47,7 @@ export interface AllotRules {
   underWay: number;
 }
 
-export const ALLOT_RULES: AllotRules = { margin: 0.1, leastGain: 0.25, underWay: 1 / 8 };
+const ALLOT_RULES: AllotRules = { margin: 0.1, leastGain: 0.25, underWay: 1 / 8 };
 
 /** Worth of an idle job and of a slot as such, in triggers/s: with no rates measured, jobs and then numbers decide. */
 const JOB_WEIGHT = 0.01;

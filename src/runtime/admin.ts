@@ -81,7 +81,7 @@ async function answer(options: AdminOptions, request: IncomingMessage, response:
 }
 
 /** Compares the key of an `Authorization: Bearer KEY` header in a time that tells nothing of either key or its length. */
-export function carriesKey(header: string | undefined, apiKey: string): boolean {
+function carriesKey(header: string | undefined, apiKey: string): boolean {
   const given = /^Bearer +(\S+) *$/i.exec(header ?? '')?.[1] ?? '';
   return timingSafeEqual(digest(given), digest(apiKey));
 }

@@ -32,15 +32,14 @@ async function opened() {
   const telemetry = { ...silentTelemetry, event: (_: string, message: string) => void told.push(message) };
   const manager = async (pid: number) => {
     const own = startManager(
-      { ...stores, bus },
       {
+        stores: { ...stores, bus },
         clock,
         telemetry,
         installation: { id, slotsPerSet: SLOTS, lanesPerSlot: 2 },
         deliveries: ['at-least-once'],
-        host: 'h',
-        pid,
       },
+      { host: 'h', pid },
     );
     await own.start();
     closing.push(() => own.stop());

@@ -81,15 +81,14 @@ export function installation(slotsPerSet = 8) {
     let own: Link = 'up';
     const leases = linked(() => (own === 'up' ? outage : own));
     const service = startManager(
-      { ...stores, bus: bus as Stores['bus'], leases },
       {
+        stores: { ...stores, bus: bus as Stores['bus'], leases },
         clock,
         telemetry,
         installation: { id: 'i', slotsPerSet, lanesPerSlot: 2 },
         deliveries: [DELIVERY],
-        host: 'h',
-        pid,
       },
+      { host: 'h', pid },
     );
     await service.start();
     return {
