@@ -5,6 +5,10 @@ type Command = (args: string[]) => number | Promise<number>;
 
 /** Commands load their code when they are called, so that a preview does not load a server. */
 const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<Command> }>> = {
+  serve: {
+    summary: 'run Carillon: engine and API',
+    load: async () => (await import('./serve.ts')).serveCommand,
+  },
   preview: {
     summary: 'next occurrences of a schedule',
     load: async () => (await import('./preview.ts')).previewCommand,
