@@ -2,6 +2,7 @@ import { startManager } from '../../../shard-manager/manager.ts';
 import { manualClock } from '../../../src/adapters/memory/clock.ts';
 import { memoryStores } from '../../../src/adapters/memory/stores.ts';
 import type { Delivery } from '../../../src/core/job.ts';
+import { LIMITS } from '../../../src/core/limits.ts';
 import { type Lease, type LeaseStore, slotName } from '../../../src/ports/lease-store.ts';
 import type { Stores } from '../../../src/ports/stores.ts';
 import { silentTelemetry } from '../../../src/ports/telemetry.ts';
@@ -26,13 +27,15 @@ export interface Worker {
   wheels: number;
   obeys: boolean;
   kill(): void;
+  /** Cuts it off from the store alone, or not any more. */
+  cut(link: Link): void;
   /** Tells that it leaves, lets go of everything and closes its session. */
   leave(): Promise<void>;
 }
 
 /**
- * An installation in memory on a clock moved by hand, with simulated workers. Every change of a lease is checked as it is
- * made: a slot that is given away was free, and its lanes were fenced since its last owner died.
+ * An installation in memory on a clock moved by hand, with simulated workers. Each assignment is checked as it is made: the
+ * last owner let go of the slot itself, or trusts its lease no more; what breaks this stands in `violations`.
  */
 export function installation(slotsPerSet = 8) {
   const clock = manualClock(Date.UTC(2026, 0, 1));
@@ -40,7 +43,13 @@ export function installation(slotsPerSet = 8) {
   const told: string[] = [];
   const fenced: string[] = [];
   const assigned: { atMs: number; slot: string; owner: string; epoch: number }[] = [];
+  const violations: string[] = [];
+  /** Until when a worker trusts its leases, by the clock of all. */
+  const trustedUntilMs = new Map<string, number>();
+  /** By slot: the last owner, and whether it let go itself. */
+  const lastOwner = new Map<string, { owner: string; letGo: boolean }>();
   let laneDelayMs = 0;
+  let latencyMs = 0;
   const telemetry = {
     ...silentTelemetry,
     event: (_: string, message: string) => void told.push(`${clock.monotonicMs()} ${message}`),
@@ -53,11 +62,23 @@ export function installation(slotsPerSet = 8) {
     },
   };
 
+  function noteAssignment(slot: string, owner: string, epoch: number): void {
+    const atMs = clock.monotonicMs();
+    const last = lastOwner.get(slot);
+    const trusts = last !== undefined && (trustedUntilMs.get(last.owner) ?? 0) > atMs;
+    if (trusts && !last.letGo) violations.push(`${atMs} ${slot} to ${owner} while ${last.owner} trusts its lease`);
+    assigned.push({ atMs, slot, owner, epoch });
+    lastOwner.set(slot, { owner, letGo: false });
+  }
+
   function linked(link: () => Link): LeaseStore {
     const guard = async <T>(call: () => Promise<T>): Promise<T> => {
       if (link() === 'refused') throw new Error('the store is away');
       if (link() === 'silent') await new Promise(() => {});
-      return call();
+      if (latencyMs > 0) await clock.sleep(latencyMs / 2);
+      const answer = await call();
+      if (latencyMs > 0) await clock.sleep(latencyMs / 2);
+      return answer;
     };
     const through = Object.entries(stores.leases).map(([name, method]) => [
       name,
@@ -68,8 +89,7 @@ export function installation(slotsPerSet = 8) {
       ...leases,
       async assign(lease, owner) {
         const given = await leases.assign(lease, owner);
-        const slot = slotName(lease.delivery, lease.slot);
-        if (given) assigned.push({ atMs: clock.monotonicMs(), slot, owner, epoch: lease.epoch + 1 });
+        if (given) noteAssignment(slotName(lease.delivery, lease.slot), owner, lease.epoch + 1);
         return given;
       },
     };
@@ -100,7 +120,8 @@ export function installation(slotsPerSet = 8) {
   }
 
   async function worker(incarnation: string, pid = ++processes): Promise<Worker> {
-    const leases = linked(() => outage);
+    let link: Link = 'up';
+    const leases = linked(() => (link === 'up' ? outage : link));
     let living = true;
     const own: Worker = {
       incarnation,
@@ -110,17 +131,30 @@ export function installation(slotsPerSet = 8) {
       obeys: true,
       kill() {
         living = false;
+        trustedUntilMs.delete(incarnation);
+      },
+      cut(to) {
+        link = to;
       },
       async leave() {
         own.wheels = 0;
         await renew();
-        for (const lease of await leases.leases(incarnation)) await leases.free(lease);
-        living = false;
-        await leases.endSession(incarnation, null);
+        for (const lease of await leases.leases(incarnation)) await letGo(lease);
+        if (await leases.endSession(incarnation, null)) own.kill();
       },
     };
     const report = () => ({ rates: own.rates, wheelLagMs: own.wheelLagMs, wheels: own.wheels });
-    const renew = (): Promise<boolean> => leases.renewSession(incarnation, report());
+    const renew = async (): Promise<void> => {
+      const sentMs = clock.monotonicMs();
+      if (await leases.renewSession(incarnation, report()))
+        trustedUntilMs.set(incarnation, sentMs + LIMITS.sessionTrustMs);
+      else own.kill();
+    };
+    const letGo = async (lease: Lease): Promise<void> => {
+      const last = lastOwner.get(slotName(lease.delivery, lease.slot));
+      if (last?.owner === incarnation) last.letGo = true;
+      await leases.free(lease);
+    };
     await leases.openSession({ incarnation, role: 'worker', host: 'h', pid, startedMs: 0, beat: 0, ...report() });
     const every = (ms: number, run: () => Promise<unknown>): void => {
       clock.after(ms, () => {
@@ -131,8 +165,10 @@ export function installation(slotsPerSet = 8) {
     };
     every(500, renew);
     every(50, async () => {
+      // A leave that broke off is taken up again.
+      if (own.wheels === 0) return own.leave();
       const mine = await leases.leases(incarnation);
-      if (own.obeys) for (const lease of mine.filter(({ wanted }) => wanted === 'release')) await leases.free(lease);
+      if (own.obeys) for (const lease of mine.filter(({ wanted }) => wanted === 'release')) await letGo(lease);
       for (const shard of await stores.shards.shards()) {
         const owned = mine.some(({ delivery, slot }) => delivery === shard.delivery && slot === shard.slot);
         if (shard.state === 'new' && owned) await stores.shards.setState(shard.id, 'new', 'open');
@@ -155,6 +191,7 @@ export function installation(slotsPerSet = 8) {
     told,
     fenced,
     assigned,
+    violations,
     manager,
     worker,
     owners,
@@ -163,8 +200,13 @@ export function installation(slotsPerSet = 8) {
     async shares(): Promise<Record<string, number>> {
       return Object.fromEntries(Object.entries(await owners()).map(([owner, slots]) => [owner, slots.length]));
     },
+    reachable: () => outage === 'up',
     setOutage(link: Link) {
       outage = link;
+    },
+    /** Every call takes this long, there and back. */
+    setLatency(ms: number) {
+      latencyMs = ms;
     },
     setLaneDelay(ms: number) {
       laneDelayMs = ms;
