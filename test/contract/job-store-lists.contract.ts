@@ -42,7 +42,22 @@ export function jobListStatements(opened: OpenedJobs): void {
 
   test('list: a prefix is plain text, whatever characters it has', async () => {
     const { store } = opened();
-    const keys = ['a%b', 'a%', 'a_b', 'axb', 'a.b', 'a*b', 'a', 'A%', '📦1', '📦2', '📧', '\u{10ffff}z', '[a]'];
+    const keys = [
+      'a%b',
+      'a%',
+      'a_b',
+      'axb',
+      'a.b',
+      'a*b',
+      'a',
+      'A%',
+      '📦1',
+      '📦2',
+      '📧',
+      '\u{10ffff}z',
+      'a\u{10ffff}',
+      '[a]',
+    ];
     await store.insertMany(withKeys(keys));
     for (const prefix of ['a%', 'a_', 'a.', 'a*', 'a', '📦', '', '\u{10ffff}', '[', 'nothing']) {
       const expected = keys.filter((key) => key.startsWith(prefix));
@@ -52,6 +67,7 @@ export function jobListStatements(opened: OpenedJobs): void {
       'a.b',
       'a_b',
       'axb',
+      'a\u{10ffff}',
     ]);
   });
 

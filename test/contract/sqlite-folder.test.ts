@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { readAll, textOf } from './bus-reading.ts';
+import { sampleJob } from './samples.ts';
 import { dataFolder, openIn } from './sqlite-folder.ts';
 import type { Said } from './sqlite-said.ts';
 
@@ -111,6 +112,16 @@ test('after close everything says that it is not available', async () => {
   await expect(stores.jobs.get('team', 'a')).rejects.toMatchObject({ code: 'unavailable' });
   await expect(stores.triggers.add(1, [])).rejects.toMatchObject({ code: 'unavailable' });
   await expect(producer.send([])).rejects.toMatchObject({ code: 'unavailable' });
+});
+
+test('a batch that fails half-way changes nothing', async () => {
+  const stores = openIn(data.folder);
+  const job = sampleJob('first', { number: 1 });
+  const sameNumber = sampleJob('second', { number: 1 });
+  await expect(stores.jobs.insertMany([job, sameNumber])).rejects.toThrow(/UNIQUE/);
+  expect(await stores.jobs.get('team', 'first')).toBeNull();
+  expect(await stores.jobs.insertMany([job])).toEqual([true]);
+  await stores.close();
 });
 
 test('members and claims of a process that was killed do not hold up the next one', async () => {
