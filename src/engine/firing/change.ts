@@ -98,7 +98,7 @@ function unknownBefore(slot: SlotState, change: Change): { segments: Segment[]; 
   const { former, cutMs } = change;
   if (former === null) return { segments: [], fired: [] };
   const { schedule } = former;
-  const firedTo = firedToMs(slot, change.shard, change.number);
+  const firedTo = Math.max(former.cutMs, firedToMs(slot, change.shard, change.number));
   const owed = { plan: former, afterMs: firedTo - schedule.offsetMs, untilMs: cutMs, fired: [] };
   return {
     segments: firedTo < cutMs ? [owed] : [],
@@ -117,7 +117,8 @@ function payLate(slot: SlotState, entry: number, live: Live, change: Change): vo
   const same = change.version === live.version;
   const owed: Segment[] = [];
   if (former !== null && takenFrom < cutMs) {
-    owed.push({ plan: former, afterMs: takenFrom - former.schedule.offsetMs, untilMs: cutMs, fired: [] });
+    const afterMs = Math.max(former.cutMs, takenFrom) - former.schedule.offsetMs;
+    owed.push({ plan: former, afterMs, untilMs: cutMs, fired: [] });
   }
   const untilMs = same ? takenFrom : live.cutMs;
   if (plan !== null && cutMs < untilMs) {

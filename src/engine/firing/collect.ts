@@ -5,7 +5,7 @@ import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
 import { Batch, type Item } from './batch.ts';
 import { openCursor } from './cursors.ts';
 import { FLIGHT, type Live, READY, WAITING } from './entries.ts';
-import { place, remove, settle, stand, standFirst } from './movement.ts';
+import { hasPaid, place, remove, settle, stand, standFirst } from './movement.ts';
 import { nextIn, type Plan, type Position, positionAfter, type Segment } from './plan.ts';
 import type { SlotState } from './slot-state.ts';
 
@@ -204,7 +204,8 @@ function push(slot: SlotState, batch: Batch, live: Live, item: Item): void {
   if (live.cursor === null && live.run === null) {
     batch.oldestMs = Math.min(batch.oldestMs, entries.effectiveMs[item.entry]!);
   }
-  const paysAll = item.after === null || item.after.effectiveMs > slot.mark.t || live.cursor !== null;
+  const { after } = item;
+  const paysAll = live.cursor !== null || hasPaid(slot, live, after?.segment ?? 0, after?.effectiveMs ?? null);
   if (live.hold !== null && paysAll) live.hold.paidBy = batch;
 }
 

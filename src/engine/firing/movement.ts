@@ -1,7 +1,7 @@
 import { LIMITS } from '../../core/limits.ts';
 import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
 import { closeCursor, needsNoCursor } from './cursors.ts';
-import { IDLE, READY, WAITING } from './entries.ts';
+import { IDLE, type Live, READY, WAITING } from './entries.ts';
 import { type Position, positionAfter } from './plan.ts';
 import type { SlotState } from './slot-state.ts';
 
@@ -29,16 +29,19 @@ export function standFirst(slot: SlotState, entry: number): void {
   stand(slot, entry, positionAfter(slot.entries.live[entry]!.segments));
 }
 
-/** Whether nothing at or before the T of the last commit is owed by the entry. */
-export function hasPaid(slot: SlotState, entry: number): boolean {
-  return slot.entries.nominalMs[entry] === NO_OCCURRENCE || slot.entries.effectiveMs[entry]! > slot.mark.t;
+/**
+ * Whether all is paid that only the fast path tells, when the entry stands at `segment` with its next time at `effectiveMs`
+ * (null: it has none): nothing at or before the T of the last commit, and nothing of a version before the one in force.
+ */
+export function hasPaid(slot: SlotState, live: Live, segment: number, effectiveMs: number | null): boolean {
+  return effectiveMs === null || (effectiveMs > slot.mark.t && live.segments[segment]!.plan === live.current);
 }
 
-/** `offset` is that of the message that moved the entry, if one did: it holds its place while something before T is owed. */
+/** `offset` is that of the message that moved the entry, if one did: it holds its place while it is not paid. */
 export function settle(slot: SlotState, entry: number, offset = -1): void {
   const live = slot.entries.live[entry]!;
-  const paid = hasPaid(slot, entry);
   const next = slot.entries.nominalMs[entry] === NO_OCCURRENCE ? null : slot.entries.effectiveMs[entry]!;
+  const paid = hasPaid(slot, live, 0, next);
   if (live.cursor !== null && needsNoCursor(slot, next, slot.mark.t)) closeCursor(slot, entry);
   if (paid || live.cursor !== null) {
     if (live.hold !== null) live.hold.open = false;

@@ -14,6 +14,8 @@ export interface Target {
 
 /** One version of a job, ready to fire. */
 export interface Plan extends Target {
+  /** Occurrences after this instant belong to this version, UTC ms. */
+  cutMs: number;
   schedule: CompiledSchedule;
   misfire: MisfirePolicy;
 }
@@ -57,7 +59,7 @@ export function planOf(record: JobRecord, cluster: Cluster, epoch: number): Plan
     return definition === undefined ? undefined : new Calendar(definition);
   };
   const compiled = compileSchedule(schedule, bounds, { key, createdMs, calendar });
-  return { ...targetOf(record, cluster, epoch), schedule: compiled, misfire };
+  return { ...targetOf(record, cluster, epoch), cutMs: record.cutMs, schedule: compiled, misfire };
 }
 
 /** The first owed nominal time of a segment after a nominal time, or NO_OCCURRENCE. */

@@ -1,0 +1,246 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { SlotRunner } from '../../../src/engine/firing/slot.ts';
+import { once, rate, World } from './world.ts';
+
+/** One version of a job, as the oracle sees it: it fires at `firstMs + k * everyMs` (0: once), nothing when paused. */
+interface Version {
+  cutMs: number;
+  times: { firstMs: number; everyMs: number } | null;
+}
+
+/** What was done to one job. Its times are arithmetic: no code of the engine is used. */
+interface History {
+  number: number;
+  versions: Version[];
+  endMs: number | null;
+  /** Times that may be superseded: owed when the job was paused or deleted, and not fired at once. */
+  optional: Set<number>;
+  /** Times after this may be owed still since a resume that the owner has not worked off, UTC ms. */
+  owedFromMs: number;
+}
+
+const period = fc.constantFrom(100, 130, 250, 700, 1_000, 2_500, 9_000, 20_000);
+const pick = fc.nat({ max: 9 });
+const action = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('rate' as const), period, shift: fc.nat({ max: 3_000 }) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant('once' as const), inMs: fc.integer({ min: 1, max: 20_000 }) }),
+  },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('reschedule' as const), pick, period }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('save' as const), pick }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('pause' as const), pick }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('resume' as const), pick }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete' as const), pick }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('run' as const),
+      ms: fc.integer({ min: 1, max: 3_000 }),
+      stepMs: fc.constantFrom(1, 7, 20, 90),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('far' as const) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('wait' as const), ms: fc.integer({ min: 1, max: 400 }) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('crash' as const), midway: fc.integer({ min: 0, max: 4 }) }) },
+  { weight: 1, arbitrary: fc.constant({ kind: 'handover' as const }) },
+  { weight: 2, arbitrary: fc.constant({ kind: 'adopt' as const }) },
+);
+type Action = typeof action extends fc.Arbitrary<infer A> ? A : never;
+
+class Play {
+  readonly world: World;
+  readonly histories: History[] = [];
+  readonly live = new Map<string, { history: History; state: 'enabled' | 'paused' }>();
+  runner: SlotRunner | null;
+  crashes = 0;
+  lastRoundMs: number;
+  private names = 0;
+
+  constructor(world: World, runner: SlotRunner) {
+    this.world = world;
+    this.runner = runner;
+    this.lastRoundMs = world.nowMs;
+  }
+
+  async do(one: Action): Promise<void> {
+    const { world } = this;
+    if (one.kind === 'rate') {
+      const firstMs = world.nowMs + one.shift - 1_500;
+      await this.make({ firstMs, everyMs: one.period });
+    } else if (one.kind === 'once') {
+      await this.make({ firstMs: world.nowMs + one.inMs, everyMs: 0 });
+    } else if (one.kind === 'run') {
+      if (this.runner !== null) await this.run(one.ms, one.stepMs);
+    } else if (one.kind === 'far') {
+      if (this.runner !== null) await this.run(21_000, 97);
+    } else if (one.kind === 'wait') {
+      // Without an owner, changes and times pile up; never as long as a misfire takes.
+      await world.clock.advance(one.ms);
+    } else if (one.kind === 'crash') {
+      await this.crash(one.midway);
+    } else if (one.kind === 'handover') {
+      await this.handover();
+    } else if (one.kind === 'adopt') {
+      await this.adopt();
+    } else {
+      await this.change(one);
+    }
+  }
+
+  private async make(times: NonNullable<Version['times']>): Promise<void> {
+    const key = `k${this.names++}`;
+    const schedule = times.everyMs === 0 ? once(times.firstMs) : rate(times.everyMs, times.firstMs);
+    const job = await this.world.put(key, { schedule, misfire: { mode: 'all' } });
+    const history = {
+      number: job.number,
+      versions: [{ cutMs: job.cutMs, times }],
+      endMs: null,
+      optional: new Set<number>(),
+      owedFromMs: Number.POSITIVE_INFINITY,
+    };
+    this.histories.push(history);
+    this.live.set(key, { history, state: 'enabled' });
+  }
+
+  private async change(one: Extract<Action, { pick: number }>): Promise<void> {
+    const { world } = this;
+    const keys = [...this.live.keys()];
+    const key = keys[one.pick % Math.max(1, keys.length)];
+    if (key === undefined) return;
+    const known = this.live.get(key)!;
+    const { history } = known;
+    const last = history.versions.at(-1)!;
+    const cutMs = world.nowMs;
+    if (one.kind === 'save' && known.state === 'enabled') {
+      await world.change(key, { payload: `saved at ${cutMs}` });
+      history.versions.push({ cutMs, times: last.times });
+    } else if (one.kind === 'reschedule' && known.state === 'enabled') {
+      await world.change(key, { schedule: rate(one.period, cutMs + 1) });
+      history.versions.push({ cutMs, times: { firstMs: cutMs + 1, everyMs: one.period } });
+    } else if (one.kind === 'pause' && known.state === 'enabled') {
+      this.mayBeSuperseded(history, cutMs);
+      await world.change(key, { state: 'paused' });
+      history.versions.push({ cutMs, times: null });
+      known.state = 'paused';
+    } else if (one.kind === 'resume' && known.state === 'paused') {
+      const { times } = history.versions.findLast((version) => version.times !== null)!;
+      await world.change(key, { state: 'enabled', cutMs: last.cutMs });
+      history.versions.push({ cutMs: last.cutMs, times });
+      known.state = 'enabled';
+      history.owedFromMs = Math.min(history.owedFromMs, last.cutMs);
+    } else if (one.kind === 'delete') {
+      this.mayBeSuperseded(history, cutMs);
+      await world.delete(key);
+      history.endMs = cutMs;
+      this.live.delete(key);
+    }
+  }
+
+  private mayBeSuperseded(history: History, cutMs: number): void {
+    const doneToMs = Math.min(this.lastRoundMs, history.owedFromMs);
+    for (const at of timesOf(history, cutMs)) if (at > doneToMs) history.optional.add(at);
+  }
+
+  private async run(ms: number, stepMs: number): Promise<void> {
+    await this.world.run(this.runner!, ms, stepMs);
+    this.lastRoundMs = this.world.nowMs;
+    for (const history of this.histories) history.owedFromMs = Number.POSITIVE_INFINITY;
+  }
+
+  /** The process is gone: `midway` says how far it had come in its last round. */
+  private async crash(midway: number): Promise<void> {
+    const { runner, world } = this;
+    if (runner === null) return;
+    this.crashes += 1;
+    if (midway > 0) await world.through(runner.readFast(0));
+    if (midway > 1) runner.tick(world.nowMs);
+    if (midway > 2) await runner.settled();
+    if (midway > 3) await world.through(runner.flushWriteBacks(true));
+    runner.drop('crash');
+    this.runner = null;
+  }
+
+  private async handover(): Promise<void> {
+    if (this.runner === null) return;
+    await this.world.through(this.runner.drain());
+    this.runner = null;
+    await this.adopt();
+  }
+
+  async adopt(): Promise<void> {
+    if (this.runner !== null) return;
+    this.runner = await this.world.adopted();
+    expect(this.runner.phase).toBe('running');
+    // Whoever was without an owner for long catches up before changes go on.
+    await this.run(1, 1);
+  }
+}
+
+/** All times of a job up to an instant, by arithmetic. */
+function timesOf(history: History, upToMs: number): number[] {
+  const all: number[] = [];
+  for (const [i, { cutMs, times }] of history.versions.entries()) {
+    if (times === null) continue;
+    const endMs = Math.min(upToMs, history.endMs ?? upToMs, history.versions[i + 1]?.cutMs ?? upToMs);
+    if (times.everyMs === 0) {
+      if (times.firstMs > cutMs && times.firstMs <= endMs) all.push(times.firstMs);
+      continue;
+    }
+    const skipped = Math.max(0, Math.floor((cutMs - times.firstMs) / times.everyMs) + 1);
+    for (let at = times.firstMs + skipped * times.everyMs; at <= endMs; at += times.everyMs) all.push(at);
+  }
+  return all;
+}
+
+describe.each(['exactly-once', 'at-least-once'] as const)('random changes and takeovers, %s', (delivery) => {
+  test('nothing lost, nothing early, nothing duplicated but by a crash of an at-least-once owner, in order per job', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(action, { minLength: 5, maxLength: 40 }), async (actions) => {
+        const world = await World.open(delivery);
+        const play = new Play(world, await world.adopted());
+        for (const one of actions) await play.do(one);
+        await play.adopt();
+        await world.run(play.runner!, 300, 10);
+        const endMs = world.nowMs;
+        await judge(play, endMs, delivery === 'exactly-once');
+      }),
+      { numRuns: Number(process.env['FIRING_RUNS'] ?? 120) },
+    );
+  }, 120_000);
+});
+
+async function judge(play: Play, endMs: number, exactly: boolean): Promise<void> {
+  const { world, histories } = play;
+  const fired = await world.fired();
+  const byNumber = new Map<number, number[]>();
+  for (const { id, nominalMs, atMs } of fired) {
+    expect(atMs).toBeGreaterThanOrEqual(nominalMs);
+    const [, number, nominal] = id.split('-').map(Number);
+    expect(nominal).toBe(nominalMs);
+    byNumber.set(number!, [...(byNumber.get(number!) ?? []), nominalMs]);
+  }
+  let missing = 0;
+  for (const history of histories) {
+    const times = byNumber.get(history.number) ?? [];
+    const expected = timesOf(history, endMs);
+    if (exactly || play.crashes === 0) expect(times).toEqual([...new Set(times)]);
+    const firsts = [...new Set(times)];
+    const lost = expected.filter((at) => !firsts.includes(at));
+    missing += lost.length;
+    expect({ number: history.number, lost: lost.filter((at) => !history.optional.has(at)) }).toEqual({
+      number: history.number,
+      lost: [],
+    });
+    expect({ number: history.number, firsts }).toEqual({
+      number: history.number,
+      firsts: expected.filter((at) => !lost.includes(at)),
+    });
+  }
+  // What did not fire was told.
+  expect(missing).toBeLessThanOrEqual(world.told.of('triggers_total/superseded'));
+  expect(play.runner!.watermark.t).toBeLessThanOrEqual(endMs);
+  expect([...(await world.cursors())]).toEqual([]);
+  expect(world.told.events.filter(({ level }) => level === 'error')).toEqual([]);
+}
