@@ -20,6 +20,11 @@ export interface WriteOptions extends CallOptions {
   ifVersion?: number;
 }
 
+/** JSON text to be sent as the payload, byte for byte, in place of the form's `payload`. */
+export interface PayloadOption {
+  payloadText?: string;
+}
+
 export interface JobQuery extends CallOptions {
   /** Keys that begin with this text. */
   prefix?: string;
@@ -69,7 +74,13 @@ export class CarillonClient {
 
   /** The next occurrences of a schedule, at most 1,000, as the engine will fire them. */
   preview(form: PreviewForm, { signal }: CallOptions = {}): Promise<PreviewView> {
-    return this.http.json({ method: 'POST', path: '/v1/preview', body: form, repeatable: true, signal });
+    return this.http.json({
+      method: 'POST',
+      path: '/v1/preview',
+      text: JSON.stringify(form),
+      repeatable: true,
+      signal,
+    });
   }
 }
 
@@ -93,18 +104,21 @@ class Jobs {
   }
 
   /** Makes a new job; `job-exists` when the key is taken by another definition. */
-  async create(job: JobForm, { signal }: CallOptions = {}): Promise<WrittenJob> {
-    return this.http.json({ method: 'POST', path: this.root, body: job, repeatable: false, signal });
+  async create(job: JobForm, { signal, payloadText }: CallOptions & PayloadOption = {}): Promise<WrittenJob> {
+    const text = bodyText(job, payloadText);
+    return this.http.json({ method: 'POST', path: this.root, text, repeatable: false, signal });
   }
 
   /** Makes or replaces a job. With a delay it is not repeated after a lost answer, since that would count anew. */
-  async put(job: JobForm, options: WriteOptions = {}): Promise<WrittenJob> {
-    return this.write('PUT', this.path(job.key), options, job, job.schedule.kind !== 'delay');
+  async put(job: JobForm, options: WriteOptions & PayloadOption = {}): Promise<WrittenJob> {
+    const text = bodyText(job, options.payloadText);
+    return this.write('PUT', this.path(job.key), options, text, job.schedule?.kind !== 'delay');
   }
 
   /** A merge patch: absent fields stay, null takes a field away. */
-  async patch(key: string, patch: JobPatch, options: WriteOptions = {}): Promise<WrittenJob> {
-    return this.write('PATCH', this.path(key), options, patch, patch.schedule?.delayMs == null);
+  async patch(key: string, patch: JobPatch, options: WriteOptions & PayloadOption = {}): Promise<WrittenJob> {
+    const text = bodyText(patch, options.payloadText);
+    return this.write('PATCH', this.path(key), options, text, patch.schedule?.delayMs == null);
   }
 
   async get(key: string, { signal }: CallOptions = {}): Promise<JobView> {
@@ -173,13 +187,13 @@ class Jobs {
     method: 'POST' | 'PUT' | 'PATCH' | 'DELETE',
     path: string,
     { ifVersion, signal }: WriteOptions,
-    body?: unknown,
+    text?: string,
     timeless = true,
   ): Promise<T> {
     const headers: Record<string, string> = ifVersion === undefined ? {} : { 'if-match': `"${ifVersion}"` };
     if (method === 'PATCH') headers['content-type'] = 'application/merge-patch+json';
     const repeatable = timeless && ifVersion === undefined;
-    return this.http.json({ method, path, headers, body, repeatable, signal });
+    return this.http.json({ method, path, headers, text, repeatable, signal });
   }
 
   private path(key: string): string {
@@ -220,7 +234,13 @@ class Clusters {
   }
 
   async create(form: ClusterForm, { signal }: CallOptions = {}): Promise<ClusterView> {
-    return this.http.json({ method: 'POST', path: '/v1/clusters', body: form, repeatable: false, signal });
+    return this.http.json({
+      method: 'POST',
+      path: '/v1/clusters',
+      text: JSON.stringify(form),
+      repeatable: false,
+      signal,
+    });
   }
 
   async get(name: string, { signal }: CallOptions = {}): Promise<ClusterView> {
@@ -253,7 +273,7 @@ class Calendars {
 
   /** Makes or replaces a calendar; the jobs that use it are computed anew. */
   async put(name: string, definition: CalendarDefinition, options: WriteOptions = {}): Promise<CalendarView> {
-    return this.write('PUT', name, options, definition);
+    return this.write('PUT', name, options, JSON.stringify(definition));
   }
 
   async delete(name: string, options: WriteOptions = {}): Promise<void> {
@@ -264,14 +284,14 @@ class Calendars {
     method: 'PUT' | 'DELETE',
     name: string,
     { ifVersion, signal }: WriteOptions,
-    body?: unknown,
+    text?: string,
   ): Promise<T> {
     const headers: Record<string, string> = ifVersion === undefined ? {} : { 'if-match': `"${ifVersion}"` };
     return this.http.json({
       method,
       path: this.path(name),
       headers,
-      body,
+      text,
       repeatable: ifVersion === undefined,
       signal,
     });
@@ -280,4 +300,18 @@ class Calendars {
   private path(name: string): string {
     return `/v1/calendars/${pathPart(name, 'name')}`;
   }
+}
+
+/** JSON of a form; a payload's text is put in as it is, if it is JSON. */
+function bodyText(form: JobForm | JobPatch, payloadText: string | undefined): string {
+  if (payloadText === undefined) return JSON.stringify(form);
+  try {
+    JSON.parse(payloadText);
+  } catch (cause) {
+    const detail = `the payload is no JSON: ${cause instanceof Error ? cause.message : String(cause)}`;
+    throw new ApiError({ code: 'request-malformed', status: 0, detail, field: 'payload', cause });
+  }
+  const { payload, ...rest } = form;
+  const head = JSON.stringify(rest).slice(0, -1);
+  return `${head}${head === '{' ? '' : ','}"payload":${payloadText}}`;
 }

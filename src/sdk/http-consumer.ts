@@ -128,7 +128,8 @@ class HttpMember {
 
   private async post(body: { offsets?: { partition: number; next: number }[]; released?: number[] }): Promise<void> {
     const session = this.opened?.session;
-    await this.http.json({ method: 'POST', path: `${this.path}/commit`, body: { session, ...body }, repeatable: true });
+    const text = JSON.stringify({ session, ...body });
+    await this.http.json({ method: 'POST', path: `${this.path}/commit`, text, repeatable: true });
   }
 }
 

@@ -19,8 +19,8 @@ export interface ApiRequest {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   path: string;
   query?: Readonly<Record<string, string | number | undefined>>;
-  /** Sent as JSON. */
-  body?: unknown;
+  /** JSON to send. */
+  text?: string | undefined;
   headers?: Readonly<Record<string, string>>;
   /** Doing it twice is as good as doing it once, so a try without an answer may be repeated. */
   repeatable: boolean;
@@ -67,14 +67,14 @@ export class Http {
     }
   }
 
-  private async once({ method, path, query, body, headers, signal }: ApiRequest): Promise<Response> {
+  private async once({ method, path, query, text, headers, signal }: ApiRequest): Promise<Response> {
     const init: RequestInit = {
       method,
       headers: {
-        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...(text !== undefined && { 'content-type': 'application/json' }),
         ...headers,
       },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(text !== undefined && { body: text }),
     };
     const response = await this.fetch(path + queryText(query), init, signal);
     if (response.status === 202) {

@@ -1,16 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { debianCrontabs } from '../../../bench/demo/debian.ts';
-import { type CrontabOptions, readCrontab } from '../../../src/cli/import/crontab.ts';
-import type { JobForm, ScheduleForm } from '../../../src/core/form/job-form.ts';
-import { readSchedule } from '../../../src/core/form/read.ts';
-import { formatInstant } from '../../../src/core/schedule/iso.ts';
-import { preview } from '../../../src/core/schedule/preview.ts';
-import { caseOf } from '../schedule/case-file.ts';
+import { debianCrontabs } from '../../../../bench/demo/debian.ts';
+import type { JobForm, ScheduleForm } from '../../../../src/core/form/job-form.ts';
+import { readSchedule } from '../../../../src/core/form/read.ts';
+import { formatInstant } from '../../../../src/core/schedule/iso.ts';
+import { preview } from '../../../../src/core/schedule/preview.ts';
+import { type CrontabOptions, importCrontab } from '../../../../src/sdk/import/crontab.ts';
+import { caseOf } from '../../schedule/case-file.ts';
 
 const NOW_MS = Date.parse('2027-01-01T00:00:00Z');
 const read = (text: string, options: Partial<CrontabOptions> = {}) =>
-  readCrontab(text, { file: '/etc/cron.d/x', system: false, nowMs: NOW_MS, ...options });
+  importCrontab(text, { name: '/etc/cron.d/x', nowMs: NOW_MS, ...options });
 const only = (text: string, options: Partial<CrontabOptions> = {}): JobForm => {
   const { jobs, refused } = read(text, options);
   expect(refused).toEqual([]);
@@ -21,14 +21,19 @@ const only = (text: string, options: Partial<CrontabOptions> = {}): JobForm => {
 describe('crontab files', () => {
   test('the cron lines of Debian packages, previewed against a table made by croniter', () => {
     const table = JSON.parse(
-      readFileSync(new URL('../../../bench/oracle/cron-table.json', import.meta.url), 'utf8'),
+      readFileSync(new URL('../../../../bench/oracle/cron-table.json', import.meta.url), 'utf8'),
     ) as {
       previews: Record<string, string[] | null>;
     };
     const afterMs = Date.parse('2027-03-13T00:00:00Z');
     let lines = 0;
     for (const { file, lines: content } of debianCrontabs()) {
-      const { jobs, refused } = read(content.join('\n'), { file, system: true, zone: 'Europe/Madrid', nowMs: afterMs });
+      const { jobs, refused } = read(content.join('\n'), {
+        name: file,
+        system: true,
+        zone: 'Europe/Madrid',
+        nowMs: afterMs,
+      });
       for (const [index, line] of content.entries()) {
         lines += 1;
         const expected = table.previews[line];

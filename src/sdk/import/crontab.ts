@@ -4,16 +4,16 @@ import { stableHash } from '../../core/schedule/stable-hash.ts';
 import { type Import, Importer, keyPart } from './imported.ts';
 
 export interface CrontabOptions {
-  /** Name of the file; its last part stands in the job keys. */
-  file: string;
+  /** Name of the file; its last part stands in the job keys. Default `crontab`. */
+  name?: string;
   /** The form of /etc/crontab and /etc/cron.d: a user stands between schedule and command. */
-  system: boolean;
+  system?: boolean;
   /** Zone of the lines that no CRON_TZ stands above. Absent means UTC. */
   zone?: string;
   /** Begins each job key. Default `crontab/`. */
   prefix?: string;
-  /** Instant of the import, UTC ms. */
-  nowMs: number;
+  /** Instant of the import, UTC ms; default now. */
+  nowMs?: number;
 }
 
 /** What a trigger of an imported line tells whoever runs it. */
@@ -40,9 +40,10 @@ const KEY_NAME_BYTES = 200;
  * A job's key is `PREFIX FILE/HASH`, the hash over user and command: it stays when lines move and when the schedule of a line
  * changes, so a second import changes the same jobs. The same command a second time has `-2` behind it.
  */
-export function readCrontab(text: string, { file, system, zone, prefix = 'crontab/', nowMs }: CrontabOptions): Import {
+export function importCrontab(text: string, options: CrontabOptions = {}): Import {
+  const { system = false, zone, prefix = 'crontab/', nowMs = Date.now() } = options;
   const importer = new Importer(nowMs);
-  const name = keyPart(basename(file), KEY_NAME_BYTES);
+  const name = keyPart(basename(options.name ?? 'crontab'), KEY_NAME_BYTES);
   const env: Record<string, string> = {};
   const uses = new Map<string, number>();
   let lineZone = zone;

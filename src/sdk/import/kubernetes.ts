@@ -7,8 +7,8 @@ export interface KubernetesOptions {
   prefix?: string;
   /** Zone of the CronJobs that name none; their controller's zone is mostly UTC, which is the default. */
   zone?: string;
-  /** Instant of the import, UTC ms. */
-  nowMs: number;
+  /** Instant of the import, UTC ms; default now. */
+  nowMs?: number;
 }
 
 /** Expansions of aliases in one document: beyond, a small file could become a large one. */
@@ -35,8 +35,8 @@ type Plain = Record<string, unknown>;
  * greatest age of a misfire. What has no meaning here stays in the payload and is noted. The key is
  * `PREFIX NAMESPACE/NAME`, which is unique in a Kubernetes cluster.
  */
-export function readKubernetes(text: string, options: KubernetesOptions): Import {
-  const importer = new Importer(options.nowMs);
+export function importKubernetes(text: string, options: KubernetesOptions = {}): Import {
+  const importer = new Importer(options.nowMs ?? Date.now());
   const lines = new LineCounter();
   let documents: Document[];
   try {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { readKubernetes } from '../../../src/cli/import/kubernetes.ts';
+import { importKubernetes } from '../../../../src/sdk/import/kubernetes.ts';
 
 const NOW_MS = Date.parse('2027-01-01T00:00:00Z');
-const read = (text: string) => readKubernetes(text, { nowMs: NOW_MS });
+const read = (text: string) => importKubernetes(text, { nowMs: NOW_MS });
 const cronJob = (name: string, spec: string, more = '') => `apiVersion: batch/v1
 kind: CronJob
 metadata:
