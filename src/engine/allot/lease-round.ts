@@ -5,6 +5,7 @@ import type { AllotContext } from './context.ts';
 import { fenceSlots } from './fence.ts';
 import type { Leader } from './leader.ts';
 import { SessionWatch } from './session-watch.ts';
+import { sideBySide } from './side-by-side.ts';
 import { SlotRates } from './slot-rates.ts';
 
 /**
@@ -74,7 +75,7 @@ export class LeaseRound {
     const orphans = leases.filter((lease) => lease.owner !== null && !known.has(lease.owner));
     if (orphans.length > 0) {
       await this.#fence(orphans);
-      for (const lease of orphans) await this.#write(() => store.free(lease));
+      await sideBySide(orphans, async (lease) => void (await this.#write(() => store.free(lease))));
       leases = await store.leases();
     }
     const doubtful = new Set(dead.map((session) => session.incarnation));
@@ -155,7 +156,7 @@ export class LeaseRound {
         reason,
       });
     };
-    const fenced = fenceSlots(stores.bus, installation, orphans).then(
+    const fenced = fenceSlots(stores.bus, installation, orphans, over.signal).then(
       () => over.abort(),
       (error: unknown) => {
         if (!over.signal.aborted) failed(String(error));
@@ -179,12 +180,11 @@ export class LeaseRound {
       [...byName].filter(([, { owner }]) => owner !== null && this.#lagging.has(owner)).map(([name]) => name),
     );
     const { stores, telemetry } = this.#context;
-    for (const { slot, worker } of plan.assign) {
-      if (await this.#write(() => stores.leases.assign(byName.get(slot)!, worker))) {
-        telemetry.count('slots_assigned_total');
-        telemetry.event('info', 'a slot was given to a worker', { slot, worker });
-      }
-    }
+    await sideBySide(plan.assign, async ({ slot, worker }) => {
+      if (!(await this.#write(() => stores.leases.assign(byName.get(slot)!, worker)))) return;
+      telemetry.count('slots_assigned_total');
+      telemetry.event('info', 'a slot was given to a worker', { slot, worker });
+    });
     for (const slot of new Set([...plan.keep, ...hung])) await this.#ask(slot, byName.get(slot)!, 'keep');
     if (this.#mayMove(plan, workers, leases, now)) {
       for (const slot of plan.release) await this.#ask(slot, byName.get(slot)!, 'release');

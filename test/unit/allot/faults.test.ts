@@ -68,7 +68,7 @@ it('through any faults no slot has two owners that trust themselves; when they a
       await clock.advance(30_000);
       expect(all.assigned).toHaveLength(settled);
     }),
-    { numRuns: 60 },
+    { numRuns: 60, interruptAfterTimeLimit: 25_000, markInterruptAsFailure: true },
   );
 });
 
