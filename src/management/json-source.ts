@@ -45,6 +45,7 @@ class Reader {
   /** Names and indexes from the root to where the reader stands. */
   readonly #path: (string | number)[] = [];
   #objects = 0;
+  #depth = 0;
 
   constructor(text: string) {
     this.#text = text;
@@ -82,9 +83,7 @@ class Reader {
     this.#enter();
     this.#objects += 1;
     const result: Record<string, unknown> = {};
-    this.#blanks();
-    if (this.#text.charCodeAt(this.#at) === CLOSE_OBJECT) this.#at += 1;
-    else {
+    if (!this.#empty(CLOSE_OBJECT)) {
       for (;;) {
         this.#member(result);
         if (this.#ends(CLOSE_OBJECT)) break;
@@ -115,11 +114,7 @@ class Reader {
   #list(): unknown {
     this.#enter();
     const result: unknown[] = [];
-    this.#blanks();
-    if (this.#text.charCodeAt(this.#at) === CLOSE_LIST) {
-      this.#at += 1;
-      return result;
-    }
+    if (this.#empty(CLOSE_LIST)) return result;
     for (;;) {
       this.#path.push(result.length);
       result.push(this.#value());
@@ -129,12 +124,19 @@ class Reader {
     }
   }
 
-  #depth = 0;
-
   #enter(): void {
     this.#depth += 1;
     if (this.#depth > LIMITS.jsonDepth) this.#refuse(`arrays and objects are nested deeper than ${LIMITS.jsonDepth}`);
     this.#at += 1;
+  }
+
+  /** After the opening: whether the end stands here already. */
+  #empty(close: number): boolean {
+    this.#blanks();
+    if (this.#text.charCodeAt(this.#at) !== close) return false;
+    this.#at += 1;
+    this.#depth -= 1;
+    return true;
   }
 
   /** After a member or item: whether the end stands here (true) or a comma (false). */
@@ -198,12 +200,7 @@ class Reader {
     }
     const close = code === OPEN_OBJECT ? CLOSE_OBJECT : CLOSE_LIST;
     this.#enter();
-    this.#blanks();
-    if (this.#text.charCodeAt(this.#at) === close) {
-      this.#at += 1;
-      this.#depth -= 1;
-      return;
-    }
+    if (this.#empty(close)) return;
     for (;;) {
       if (code === OPEN_OBJECT) this.#skipName();
       this.#skip();
