@@ -148,14 +148,11 @@ describe('manager: deaths', () => {
   });
 
   it('does not wait for a bus that does not answer the fencing', async () => {
-    const { a, clock, shares, until, setLaneDelay, told, fenced } = await two();
+    const { a, shares, until, setLaneDelay, told } = await two();
     setLaneDelay(60_000);
     a.kill();
     await until(async () => (await shares())['B'] === 8, 3_200);
     expect(count(told, 'were not fenced in time')).toBe(1);
-    // What was on its way comes late (and costs the new owner a takeover); nothing else is opened any more.
-    await clock.advance(120_000);
-    expect(fenced).toHaveLength(8);
   });
 
   it('an outage of the store for 20 s kills nobody and moves nothing', async () => {
