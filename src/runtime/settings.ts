@@ -19,7 +19,7 @@ export interface Setting {
   reason: string;
 }
 
-export const SETTINGS = {
+const SETTINGS = {
   mode: {
     kind: 'choice',
     choices: ['embedded', 'cluster'],
