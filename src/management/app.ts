@@ -127,5 +127,8 @@ function sendError(error: unknown, reply: FastifyReply, deps: ApiDeps): FastifyR
   deps.telemetry.count('api_problems_total', { code: problem.code });
   if (problem.status === 401) reply.header('www-authenticate', 'Bearer');
   if (problem.status === 429 || problem.status === 503) reply.header('retry-after', '1');
-  return reply.code(problem.status).type(PROBLEM_TYPE).send(JSON.stringify(problem));
+  return reply
+    .code(problem.status)
+    .type(PROBLEM_TYPE)
+    .send(Buffer.from(JSON.stringify(problem)));
 }

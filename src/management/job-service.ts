@@ -99,12 +99,10 @@ export class JobService {
 
   async #check(cluster: string, key: string, definition: JobDefinition, atMs: number): Promise<void> {
     const calendars = await this.calendars([definition.bounds.calendars]);
-    if (checkDefinition(definition, key, atMs, calendars) === 'possible') return;
+    const passed = checkDefinition(definition, key, atMs, calendars);
+    if (passed === null) return;
     const job = await this.#deps.stores.jobs.get(cluster, key);
-    if (job !== null && !job.deleted) return;
-    throw carillonError('schedule-impossible', 'all occurrences lie in the past', {
-      field: definition.schedule.kind === 'once' ? 'schedule.at' : 'end',
-    });
+    if (job === null || job.deleted) throw passed;
   }
 
   async #submit(change: NewChange, { ifMatch, id }: WriteOptions): Promise<Written> {

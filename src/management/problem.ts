@@ -27,8 +27,8 @@ export function problemOf(error: CarillonError): Problem {
     status,
     detail: formWords(error.detail),
     code: error.code,
-    ...(error.field === undefined ? {} : { field: formField(error.field) }),
-    ...(error.token === undefined ? {} : { token: error.token }),
+    ...(error.field === undefined ? {} : { field: formField(error.field) || 'body' }),
+    ...(error.token === undefined || error.token === '' ? {} : { token: error.token }),
     ...(error instanceof FaultsError && error.faults.length > 1 ? { errors: error.faults } : {}),
   };
 }

@@ -1,11 +1,12 @@
-import { isCode } from '../../core/errors.ts';
+import { CarillonError, isCode } from '../../core/errors.ts';
 import type { JobDefinition } from '../../core/job.ts';
 import type { Calendars } from './calendars.ts';
 import { firstEffective, normalTiming } from './timing.ts';
 
 /**
- * Checks what a registration says before it goes into the changes topic. `passed`: it had occurrences and has none any
- * more. A job that is there already may be saved so (it is finished, and the saving changes nothing); a new one may not.
+ * Checks what a registration says before it goes into the changes topic. A schedule that had occurrences and has none any
+ * more is answered as an error, not thrown: a job that is there already may be saved so (it is finished, and the saving
+ * changes nothing), a new one may not.
  *
  * @throws CarillonError `schedule-invalid`, `schedule-impossible`, `zone-unknown`, `calendar-unknown`
  */
@@ -14,14 +15,14 @@ export function checkDefinition(
   key: string,
   atMs: number,
   calendars: Calendars,
-): 'possible' | 'passed' {
+): CarillonError | null {
   const timing = { key, ...normalTiming(definition, key, null, atMs, calendars) };
   try {
     firstEffective(timing, atMs, calendars);
-    return 'possible';
+    return null;
   } catch (error) {
-    if (!isCode(error, 'schedule-impossible')) throw error;
+    if (!(error instanceof CarillonError) || !isCode(error, 'schedule-impossible')) throw error;
     firstEffective(timing, -1, calendars);
-    return 'passed';
+    return error;
   }
 }

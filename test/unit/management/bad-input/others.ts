@@ -1,0 +1,122 @@
+import { type BadRequest, BULK, create, GOOD, job, query, WEEKEND } from './request.ts';
+
+/** Lists, clusters, calendars, previews, bulk. */
+export const lists: BadRequest[] = [
+  query('limit=0', 'limit'),
+  query('limit=-1', 'limit'),
+  query('limit=1001', 'limit'),
+  query('limit=1e9', 'limit'),
+  query('limit=1e2', 'limit'),
+  query('limit=', 'limit'),
+  query('limit=%', 'limit', 'request-malformed'),
+  query('limit=ten', 'limit'),
+  query('limit=1&limit=2', 'limit'),
+  query('page=0', 'page'),
+  query('page=-1', 'page'),
+  query('sort=name', 'sort'),
+  query('cursor=garbage', 'cursor', 'cursor-invalid'),
+  query('cursor=', 'cursor'),
+  query(`cursor=${Buffer.from('[1,"a","other","",""]').toString('base64url')}`, 'cursor', 'cursor-invalid'),
+  query('state=gone', 'state'),
+  query('prefix=', 'prefix'),
+  query('prefix=%00', 'prefix', 'request-malformed'),
+  query('%E0%A4%A=1', 'query', 'request-malformed'),
+  query('__proto__=1', '__proto__'),
+];
+
+export const others: BadRequest[] = [
+  create('a cluster without a name', {}, 'name', { url: '/v1/clusters' }),
+  create('a cluster with a slash', { name: 'a/b' }, 'name', { url: '/v1/clusters' }),
+  create('a cluster with a long name', { name: 'x'.repeat(64) }, 'name', { url: '/v1/clusters' }),
+  create('a cluster named ..', { name: '..' }, 'name', { url: '/v1/clusters' }),
+  create('a cluster with 0 partitions', { name: 'x', partitions: 0 }, 'partitions', { url: '/v1/clusters' }),
+  create('a cluster with an envelope that is none', { name: 'x', envelope: 'xml' }, 'envelope', {
+    url: '/v1/clusters',
+  }),
+  create('a cluster on an inner topic', { name: 'x', topic: 'carillon.changes' }, 'topic', { url: '/v1/clusters' }),
+  create('the cluster that is there', { name: 'default' }, 'name', {
+    url: '/v1/clusters',
+    status: 409,
+    code: 'cluster-exists',
+  }),
+  create('an unknown field of a cluster', { name: 'x', topics: 'y' }, 'topics', { url: '/v1/clusters' }),
+  create('a preview without a schedule', {}, 'schedule', { url: '/v1/preview' }),
+  create('a preview of 1,001', { schedule: GOOD.schedule, count: 1_001 }, 'count', { url: '/v1/preview' }),
+  create('a preview after no time', { schedule: GOOD.schedule, after: 'now' }, 'after', { url: '/v1/preview' }),
+  create(
+    'a preview of H without a key',
+    { schedule: { kind: 'cron', expression: 'H * * * *' } },
+    'schedule.expression',
+    { url: '/v1/preview', code: 'schedule-invalid' },
+  ),
+  create(
+    'a preview of the impossible (O-CR-14)',
+    { schedule: { kind: 'cron', expression: '0 0 30 2 *' } },
+    'schedule.expression',
+    { url: '/v1/preview', code: 'schedule-impossible' },
+  ),
+  { ...create('a calendar without rules', {}, /./, { url: '/v1/calendars/empty' }), method: 'PUT' },
+  {
+    ...create('a calendar of a date that is none', { dates: ['2027-02-30'] }, 'dates[0]', { url: '/v1/calendars/bad' }),
+    method: 'PUT',
+  },
+  {
+    ...create(
+      'a calendar of all weekdays',
+      { weekdays: ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'] },
+      'weekdays',
+      { url: '/v1/calendars/bad' },
+    ),
+    method: 'PUT',
+  },
+  {
+    ...create('a calendar in no zone', { zone: 'Mars/Phobos', weekdays: ['sun'] }, 'zone', {
+      url: '/v1/calendars/bad',
+      code: 'zone-unknown',
+    }),
+    method: 'PUT',
+  },
+  {
+    ...create('an unknown field of a calendar', { holidays: [] }, 'holidays', { url: '/v1/calendars/bad' }),
+    method: 'PUT',
+  },
+  {
+    name: 'a calendar that is not there',
+    method: 'GET',
+    url: '/v1/calendars/nowhere',
+    status: 404,
+    code: 'calendar-not-found',
+    field: 'name',
+  },
+  {
+    name: 'a calendar in another version',
+    method: 'PUT',
+    url: '/v1/calendars/weekend',
+    body: WEEKEND,
+    headers: { 'if-match': '"7"' },
+    status: 412,
+    code: 'version-mismatch',
+    field: 'if-match',
+  },
+  create('a bulk object', { key: 'bad' }, 'body', { url: BULK }),
+  create(
+    '1,001 jobs in an array (O-AP-06)',
+    Array.from({ length: 1_001 }, (_, i) => job({ key: `b${i}` })),
+    'body',
+    { url: BULK, status: 413, code: 'request-too-large' },
+  ),
+  create('broken JSON in an array (O-AP-07)', '[{"key":"a"},', /^\[1\]/, { url: BULK, code: 'request-malformed' }),
+  create('a bulk body of plain text', 'x', 'content-type', {
+    url: BULK,
+    status: 415,
+    code: 'media-type-unsupported',
+    headers: { 'content-type': 'text/plain' },
+  }),
+  {
+    name: 'operations with a bad limit',
+    method: 'GET',
+    url: '/v1/clusters/default/operations?limit=x',
+    status: 400,
+    field: 'limit',
+  },
+];
