@@ -67,7 +67,7 @@ function take(slot: SlotState, batch: Batch, entry: number, nowMs: number): void
     waitForTopic(slot, entry, nowMs);
     return;
   }
-  const missed = effectiveMs < nowMs - LIMITS.misfireAfterMs;
+  const missed = effectiveMs < nowMs - slot.options.misfireAfterMs;
   if (missed) takeMissed(slot, batch, entry, live, segment, plan, nowMs);
   else takeOwed(slot, batch, entry, live, segment, plan, nowMs, slot.entries.nominalMs[entry]!, 0, 0);
 }
@@ -126,7 +126,7 @@ function takeMissed(
   const { schedule } = segment.plan;
   const nominalMs = slot.entries.nominalMs[entry]!;
   const upToMs = Math.min(nowMs, segment.untilMs) - schedule.offsetMs;
-  const decided = misfire(plan.misfire, schedule, nominalMs - 1, upToMs, nowMs, LIMITS.misfireAfterMs);
+  const decided = misfire(plan.misfire, schedule, nominalMs - 1, upToMs, nowMs, slot.options.misfireAfterMs);
   const first = decided.fire === 0 ? NO_OCCURRENCE : nextIn(segment, decided.afterMs);
   if (first === NO_OCCURRENCE || first > upToMs) {
     missedWithoutFire(slot, entry, decided.dropped, positionAfter(live.segments, decided.upToMs));
@@ -167,7 +167,7 @@ function takeOwed(
   for (let at = first; at !== NO_OCCURRENCE && at + offsetMs <= nowMs; at = nextIn(segment, at)) {
     if (count >= pace.atOnce || (count > 0 && batch.full)) break;
     batch.add(plan, executionId(shard, number, at), at, at + offsetMs);
-    if (at + offsetMs >= nowMs - LIMITS.misfireAfterMs) batch.onTime(plan.cluster, at + offsetMs);
+    if (at + offsetMs >= nowMs - slot.options.misfireAfterMs) batch.onTime(plan.cluster, at + offsetMs);
     last = at;
     count += 1;
   }
@@ -215,7 +215,7 @@ function takeRun(slot: SlotState, batch: Batch, entry: number, live: Live, nowMs
   const { target, requestKey } = live.run!;
   const nominalMs = entries.nominalMs[entry]!;
   if (slot.missingTopics.has(target.topic)) {
-    if (nowMs - nominalMs <= LIMITS.misfireAfterMs) {
+    if (nowMs - nominalMs <= slot.options.misfireAfterMs) {
       slot.wheel.add(entry, slot.wheel.timeMs + LIMITS.missingTopicRetryMs);
       entries.state[entry] = WAITING;
       return;

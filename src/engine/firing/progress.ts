@@ -56,10 +56,12 @@ async function commitOnLane(slot: SlotState, batch: Batch | null): Promise<void>
   slot.cursors = new Map();
   slot.moved = false;
   slot.mark = mark;
+  const begunMs = slot.options.clock.monotonicMs();
   const paid = batch === null ? new Map<string, Cursor | null>() : paidCursors(slot, batch, mark.t);
   try {
     await slot.lane!.commit(records(slot, batch, mark, new Map([...cursors, ...paid])));
     slot.durable = mark;
+    slot.provenMs = begunMs;
     slot.committedMs = slot.options.clock.monotonicMs();
   } catch (error) {
     for (const [key, cursor] of cursors) if (!slot.cursors.has(key)) slot.cursors.set(key, cursor);

@@ -26,6 +26,8 @@ export interface SlotOptions {
   incarnation: string;
   /** For triggers of at-least-once slots and for answers; shared by the slots of one wheel, closed by whoever opened it. */
   producer: BusProducer;
+  /** An occurrence that is unpublished for longer is a misfire, in ms. */
+  misfireAfterMs: number;
   /** Whether the worker trusts its lease now (I4): nothing is published while it does not. */
   trusted(): boolean;
   /** Called when there may be something to do before the next tick. */
@@ -86,6 +88,8 @@ export class SlotState {
   /** Something was acknowledged or read since the last commit. */
   moved = false;
   committedMs = 0;
+  /** When the last successful commit was begun, monotonic ms: until then nobody had fenced the lane. */
+  provenMs = Number.NEGATIVE_INFINITY;
   /** Nothing is sent before this, monotonic ms, after `failures` failures in a row. */
   restUntilMs = 0;
   failuresInARow = 0;

@@ -52,6 +52,11 @@ export class SlotRunner {
     return { t, o };
   }
 
+  /** Monotonic time, in ms, at which the lane was certainly still this owner's: a commit that was begun then succeeded. */
+  get provenMs(): number {
+    return this.slot.provenMs;
+  }
+
   /** Jobs in memory. */
   get entries(): number {
     return this.slot.entries.size;
@@ -162,8 +167,9 @@ export class SlotRunner {
     if (slot.phase === 'running') {
       slot.phase = 'draining';
       try {
-        await this.settled();
-        await commitProgress(slot, true);
+        // A loop may have begun a commit of its own meanwhile.
+        do await this.settled();
+        while (!(await commitProgress(slot, true)) && slot.committing !== null);
         await this.flushAnswers();
         await flushWriteBacks(slot, true);
       } finally {

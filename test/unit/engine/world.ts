@@ -134,6 +134,7 @@ export class World {
       epoch: this.epoch,
       incarnation: `w${this.epoch}`,
       producer: this.producer,
+      misfireAfterMs: 10_000,
       trusted: () => this.trusted,
       ...more,
     });

@@ -1,0 +1,177 @@
+import { LIMITS } from '../src/core/limits.ts';
+import { SlotRunner } from '../src/engine/firing/slot.ts';
+import type { BusProducer } from '../src/ports/bus.ts';
+import type { Installation } from '../src/ports/catalog-store.ts';
+import type { Clock } from '../src/ports/clock.ts';
+import { type Lease, slotName } from '../src/ports/lease-store.ts';
+import type { Stores } from '../src/ports/stores.ts';
+import type { Telemetry } from '../src/ports/telemetry.ts';
+import { loop, type Service } from '../src/runtime/service.ts';
+import { slotLoops } from './slot-loops.ts';
+
+/** Waits of the firing loop, in ms: while nothing is due, and while batches are on the way (an answer ends it at once). */
+const IDLE_WAIT_MS = 20;
+const BUSY_WAIT_MS = 5;
+
+export interface WheelContext {
+  stores: Stores;
+  clock: Clock;
+  telemetry: Telemetry;
+  installation: Pick<Installation, 'id' | 'slotsPerSet'>;
+  misfireAfterMs: number;
+  /** Whether the session is trusted now. */
+  trusted(): boolean;
+}
+
+/** What a wheel tells of one of its slots. */
+export interface SlotReport {
+  /** As `slotName`. */
+  name: string;
+  epoch: number;
+  phase: string;
+  published: number;
+}
+
+/** One wheel: the slots of one thread. In the worker's own thread it is this object, else a proxy of one. */
+export interface WheelHost {
+  /** Takes a slot over and fires it, until it is drained, dropped or lost. Does not wait. */
+  adopt(lease: Lease, incarnation: string): void;
+  /** Graceful end of a slot; ends when nothing of it is on the way. An error has been told, and the slot is closed. */
+  drain(slot: string): Promise<void>;
+  /** Ends a slot (absent: all) at once. */
+  drop(reason: string, slot?: string): void;
+  report(): { slots: SlotReport[]; lagMs: number };
+  close(): Promise<void>;
+}
+
+interface Held {
+  runner: SlotRunner;
+  epoch: number;
+  loops: Service;
+  /** The takeover, while it runs. */
+  adopting: Promise<void>;
+}
+
+export class LocalWheel implements WheelHost {
+  private readonly context: WheelContext;
+  private readonly producer: BusProducer;
+  private readonly held = new Map<string, Held>();
+  private readonly firing: ReturnType<typeof loop>;
+  private readonly ending = new Set<Promise<void>>();
+
+  private constructor(context: WheelContext, producer: BusProducer) {
+    this.context = context;
+    this.producer = producer;
+    const { clock, telemetry } = context;
+    this.firing = loop({ name: 'firing', clock, telemetry, round: async () => this.fire() });
+  }
+
+  static async open(context: WheelContext): Promise<LocalWheel> {
+    const wheel = new LocalWheel(context, await context.stores.bus.producer());
+    await wheel.firing.start();
+    return wheel;
+  }
+
+  adopt(lease: Lease, incarnation: string): void {
+    const { stores, clock, telemetry, installation, misfireAfterMs } = this.context;
+    const { delivery, slot, epoch } = lease;
+    const name = slotName(delivery, slot);
+    if (this.held.has(name)) return;
+    const runner: SlotRunner = new SlotRunner({
+      stores,
+      clock,
+      telemetry,
+      installation,
+      delivery,
+      slot,
+      epoch,
+      incarnation,
+      producer: this.producer,
+      misfireAfterMs,
+      trusted: () => this.context.trusted() || clock.monotonicMs() - runner.provenMs < LIMITS.sessionTrustMs,
+      wake: () => this.firing.wake(),
+      lost: () => this.release(name),
+    });
+    const loops = slotLoops(runner, clock, telemetry);
+    const held: Held = { runner, epoch, loops, adopting: Promise.resolve() };
+    this.held.set(name, held);
+    held.adopting = this.takeOver(name, held);
+  }
+
+  private async takeOver(name: string, held: Held): Promise<void> {
+    try {
+      await held.runner.adopt();
+      if (held.runner.phase !== 'running') return;
+      await held.loops.start();
+      this.firing.wake();
+    } catch (error) {
+      this.context.telemetry.count('takeovers_failed_total', { slot: name });
+      this.context.telemetry.event('error', 'a slot was not taken over', { slot: name, error: String(error) });
+      held.runner.drop('the takeover failed');
+    }
+  }
+
+  /** Forgets a lost slot: the worker sees that it is gone and, if the lease is still its own, gives it back to adopt. */
+  private release(name: string): void {
+    const held = this.held.get(name);
+    if (held === undefined) return;
+    this.held.delete(name);
+    const ending = this.end(held).finally(() => this.ending.delete(ending));
+    this.ending.add(ending);
+  }
+
+  private async end(held: Held): Promise<void> {
+    await held.adopting;
+    await held.loops.stop();
+    await held.runner.close();
+  }
+
+  async drain(name: string): Promise<void> {
+    const held = this.held.get(name);
+    if (held === undefined) return;
+    try {
+      await held.adopting;
+      await held.runner.drain();
+    } catch (error) {
+      this.context.telemetry.event('error', 'a slot was given up without a clean end', {
+        slot: name,
+        error: String(error),
+      });
+    }
+    await held.loops.stop();
+    if (this.held.get(name) === held) this.held.delete(name);
+  }
+
+  drop(reason: string, slot?: string): void {
+    for (const [name, { runner }] of [...this.held]) if (slot === undefined || slot === name) runner.drop(reason);
+  }
+
+  report(): { slots: SlotReport[]; lagMs: number } {
+    const nowMs = this.context.clock.wallMs();
+    const slots = [...this.held].map(([name, { runner, epoch }]) => {
+      return { name, epoch, phase: runner.phase, published: runner.published };
+    });
+    const lags = [...this.held.values()].map(({ runner }) => runner.lagMs(nowMs));
+    return { slots, lagMs: Math.max(0, ...lags) };
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.held.keys()].map((name) => this.drain(name)));
+    await Promise.all(this.ending);
+    await this.firing.stop();
+    await this.producer.close();
+  }
+
+  /** One round over all slots; answers how long nothing is due. */
+  private fire(): number {
+    const nowMs = this.context.clock.wallMs();
+    let waitMs = IDLE_WAIT_MS;
+    for (const { runner } of this.held.values()) {
+      if (runner.phase !== 'running') continue;
+      runner.tick(nowMs);
+      const dueInMs = runner.nextDueMs - nowMs;
+      waitMs = Math.min(waitMs, dueInMs <= 0 ? BUSY_WAIT_MS : dueInMs);
+    }
+    return waitMs;
+  }
+}
