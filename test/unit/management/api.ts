@@ -112,7 +112,7 @@ async function call(
     status: response.statusCode,
     headers: response.headers,
     text: response.body,
-    json: isJson ? JSON.parse(response.body) : null,
+    json: isJson && response.body !== '' ? JSON.parse(response.body) : null,
   };
 }
 
