@@ -1,7 +1,5 @@
-import { CarillonError } from '../core/errors.ts';
-
-/** A command takes the arguments behind its name and answers the exit code: 0 done, 1 failed, 2 wrong usage or input. */
-type Command = (args: string[]) => number | Promise<number>;
+import { tellFault } from './fault.ts';
+import type { Command } from './options.ts';
 
 /** Commands load their code when they are called, so that a preview does not load a server. */
 const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<Command> }>> = {
@@ -12,6 +10,30 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
   preview: {
     summary: 'next occurrences of a schedule',
     load: async () => (await import('./preview.ts')).previewCommand,
+  },
+  job: {
+    summary: 'add, list, show, pause, resume, terminate, delete, fire',
+    load: async () => (await import('./job/job.ts')).jobCommand,
+  },
+  tail: {
+    summary: 'triggers as they are published',
+    load: async () => (await import('./tail.ts')).tailCommand,
+  },
+  import: {
+    summary: 'jobs of a crontab, Kubernetes CronJobs or a job file',
+    load: async () => (await import('./import.ts')).importCommand,
+  },
+  export: {
+    summary: 'all jobs as a job file',
+    load: async () => (await import('./export.ts')).exportCommand,
+  },
+  operation: {
+    summary: 'progress and errors of bulk operations',
+    load: async () => (await import('./operation.ts')).operationCommand,
+  },
+  calendar: {
+    summary: 'exclusion calendars',
+    load: async () => (await import('./calendar.ts')).calendarCommand,
   },
 };
 
@@ -32,9 +54,7 @@ async function main([name, ...args]: string[]): Promise<number> {
   try {
     return await (await command.load())(args);
   } catch (error) {
-    if (!(error instanceof CarillonError)) throw error;
-    process.stderr.write(`carillon ${name}: ${error.message}\n`);
-    return error.retryable ? 1 : 2;
+    return tellFault(name, error);
   }
 }
 
