@@ -42,9 +42,13 @@ const USAGE = `Usage: carillon COMMAND [options]\n\n${Object.entries(COMMANDS)
   .join('\n')}\n\ncarillon COMMAND --help tells the options of a command.\n`;
 
 async function main([name, ...args]: string[]): Promise<number> {
-  if (name === undefined || name === '--help' || name === 'help') {
+  if (name === undefined) {
+    process.stderr.write(USAGE);
+    return 2;
+  }
+  if (name === '--help' || name === 'help') {
     process.stdout.write(USAGE);
-    return name === undefined ? 2 : 0;
+    return 0;
   }
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!command) {
