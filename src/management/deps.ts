@@ -4,7 +4,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { Stores } from '../ports/stores.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 import type { Changes } from './changes.ts';
-import type { TriggerRetention } from './routes/clusters.ts';
+import type { TriggerRetention } from './trigger-topics.ts';
 
 /** What the API process is built from. */
 export interface ApiDeps {

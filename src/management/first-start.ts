@@ -11,10 +11,10 @@ import type { Stores } from '../ports/stores.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 import type { Changes } from './changes.ts';
 import { recompute } from './recompute.ts';
-import { CLUSTER_PARTITIONS, type TriggerRetention, triggerTopicSpec } from './routes/clusters.ts';
+import { CLUSTER_PARTITIONS, type TriggerRetention, triggerTopicSpec } from './trigger-topics.ts';
 
 /** Version of the form of stored data that this program writes. */
-export const DATA_VERSION = 1;
+const DATA_VERSION = 1;
 
 /** Answers are read by processes that stand at the end; an hour lets one that hangs go on. */
 const ANSWERS_RETENTION_MS = 3_600_000;

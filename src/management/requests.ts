@@ -6,7 +6,7 @@ import { readJson, utf8Text } from './json-source.ts';
 
 /** Media types that are read as JSON and, for the bulk route only, as a stream of lines. */
 const JSON_TYPES = ['application/json', 'application/merge-patch+json'];
-export const LINES_TYPES = ['application/x-ndjson', 'application/ndjson', 'application/jsonl'];
+const LINES_TYPES = ['application/x-ndjson', 'application/ndjson', 'application/jsonl'];
 
 /** Replaces Fastify's own body parsers: strict JSON with the payload's text kept, and lines as a stream. */
 export function addBodyParsers(app: FastifyInstance): void {

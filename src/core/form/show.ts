@@ -4,7 +4,7 @@ import type { Schedule } from '../schedule/types.ts';
 import type { JobView, ScheduleForm } from './job-form.ts';
 
 /** A job as it is answered, without its payload, whose text is put in as it is (`jobText`). */
-export function viewOf(job: Job, nextFireMs: number | null): Omit<JobView, 'payload'> {
+function viewOf(job: Job, nextFireMs: number | null): Omit<JobView, 'payload'> {
   const { bounds, counted } = job;
   return {
     cluster: job.cluster,

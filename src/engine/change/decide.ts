@@ -54,7 +54,7 @@ export function lastOutcome(job: Job): ChangeOutcome {
   return { ok: true, result: job.lastChange.result, version: job.version, state: job.state };
 }
 
-export function refusal(error: unknown): ChangeOutcome {
+function refusal(error: unknown): ChangeOutcome {
   if (!(error instanceof CarillonError)) return { ok: false, code: 'internal', detail: 'the change cannot be applied' };
   const { code, detail, field } = error;
   return { ok: false, code, detail, ...(field === undefined ? {} : { field }) };

@@ -67,7 +67,7 @@ export function firesOf({ done, final }: Sequence, calendars: Calendars): { shar
 }
 
 /** What the trigger store must hold for a job: one member with the next effective time after its cut, or none. */
-export function triggerChange(job: Job, calendars: Calendars): TriggerChange {
+function triggerChange(job: Job, calendars: Calendars): TriggerChange {
   const { number, version } = job;
   if (job.deleted) return { number, version, score: null, record: null };
   const score = job.state === 'enabled' ? nextEffective(job, job.cutMs, calendars) : null;
@@ -94,7 +94,7 @@ function versionMessage(sequence: Sequence, job: Job, own: TriggerChange, calend
 }
 
 /** Whether an outcome made a version (or took the last one away). */
-export function changesVersion(outcome: ChangeDone['outcome']): boolean {
+function changesVersion(outcome: ChangeDone['outcome']): boolean {
   return outcome.ok && outcome.result !== 'unchanged' && outcome.result !== 'fired';
 }
 

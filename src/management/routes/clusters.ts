@@ -6,25 +6,11 @@ import type { Cluster } from '../../core/job.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { formatInstant } from '../../core/schedule/iso.ts';
 import { TOPICS, triggerTopic } from '../../core/topics.ts';
-import type { TopicSpec } from '../../ports/bus.ts';
 import type { ApiDeps } from '../deps.ts';
 import type { JobService } from '../job-service.ts';
 import { bodyOf, readQuery } from '../requests.ts';
+import { CLUSTER_PARTITIONS, triggerTopicSpec } from '../trigger-topics.ts';
 import { checkBy } from '../validate.ts';
-
-export const CLUSTER_PARTITIONS = 8;
-
-/** How long a trigger topic keeps its triggers, in ms, and up to how many bytes over all its partitions. */
-export interface TriggerRetention {
-  retentionMs: number;
-  retentionBytes: number;
-}
-
-export function triggerTopicSpec(name: string, partitions: number, retention?: TriggerRetention): TopicSpec {
-  if (retention === undefined) return { name, partitions };
-  const { retentionMs, retentionBytes } = retention;
-  return { name, partitions, retentionMs, retentionBytes: Math.ceil(retentionBytes / partitions) };
-}
 
 const checkCluster = checkBy(CLUSTER_SCHEMA);
 

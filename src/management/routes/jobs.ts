@@ -159,7 +159,7 @@ function accepted(reply: FastifyReply, cluster: string, key: string): FastifyRep
   return reply.code(202).header('location', jobUrl(cluster, key)).type(JSON_TYPE).send(JSON.stringify(body));
 }
 
-export function jobUrl(cluster: string, key: string): string {
+function jobUrl(cluster: string, key: string): string {
   return `/v1/clusters/${encodeURIComponent(cluster)}/jobs/${encodeURIComponent(key)}`;
 }
 
