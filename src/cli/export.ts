@@ -26,8 +26,7 @@ export const exportCommand = subcommands(USAGE, {
     let cursor: string | undefined;
     do {
       const query = { limit: PAGE_JOBS, cursor, prefix: values.prefix };
-      const response = await http.send({ method: 'GET', path, query, repeatable: true });
-      const page = pageOf(await response.text());
+      const page = pageOf(await http.text({ method: 'GET', path, query, repeatable: true }));
       for (const job of page.jobs) {
         const line = exported(job);
         if (line === null) leftOut += 1;

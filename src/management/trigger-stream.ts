@@ -117,20 +117,27 @@ export class StreamMember implements GroupHandler {
   }
 
   async batch(partition: GroupPartition, records: readonly BusRecord[]): Promise<void> {
-    const aborted = () => partition.signal.aborted || this.lines.ended;
-    const wake = () => this.changed();
-    partition.signal.addEventListener('abort', wake);
+    const { signal } = partition;
+    // A client that does not read must not hold up the group: what is written waits for it without us.
+    let wake = () => {};
+    const taken = new Promise<void>((resolve) => {
+      wake = () => {
+        resolve();
+        this.changed();
+      };
+    });
+    signal.addEventListener('abort', wake);
     try {
       for (const record of records) {
-        while (this.total >= this.most && !aborted()) await this.change();
+        while (this.total >= this.most && !signal.aborted && !this.lines.ended) await this.change();
         const given = this.given.get(partition.partition);
-        if (aborted() || given === undefined) return;
+        if (signal.aborted || this.lines.ended || given === undefined) return;
         given.offsets.push(record.offset);
         this.total += 1;
-        await this.lines.write(triggerLine(record));
+        await Promise.race([this.lines.write(triggerLine(record)), taken]);
       }
     } finally {
-      partition.signal.removeEventListener('abort', wake);
+      signal.removeEventListener('abort', wake);
     }
   }
 
@@ -138,7 +145,8 @@ export class StreamMember implements GroupHandler {
   async revoked({ partition }: GroupPartition): Promise<void> {
     const given = this.given.get(partition);
     if (given === undefined) return;
-    if (given.offsets.length > 0 && (await this.lines.write(JSON.stringify({ revoked: partition })))) {
+    if (given.offsets.length > 0 && !this.lines.ended) {
+      void this.lines.write(JSON.stringify({ revoked: partition }));
       let waiting = true;
       const cancel = this.clock.after(this.releaseMs, () => {
         waiting = false;

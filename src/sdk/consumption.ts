@@ -32,7 +32,7 @@ export class Consumption implements RunningConsumer {
   readonly drainMs: number;
   private readonly options: ConsumerOptions;
   private readonly transport: Transport;
-  private readonly settleFinished: PromiseWithResolvers<void>;
+  private finish: (error?: unknown) => void = () => {};
   private readonly everyMs: number;
   private storing: Promise<void> | undefined;
   private stopping: Promise<void> | undefined;
@@ -42,8 +42,9 @@ export class Consumption implements RunningConsumer {
     this.transport = transport;
     this.everyMs = options.commitEveryMs ?? 200;
     this.drainMs = options.drainMs ?? 30_000;
-    this.settleFinished = Promise.withResolvers();
-    this.finished = this.settleFinished.promise;
+    this.finished = new Promise((resolve, reject) => {
+      this.finish = (error) => (error === undefined ? resolve() : reject(error));
+    });
     this.dispatcher = new Dispatcher(
       handler,
       options,
@@ -84,10 +85,9 @@ export class Consumption implements RunningConsumer {
       await this.giveBack(this.partitions.values());
       await this.transport.leave();
       await this.options.deduplicator?.close?.();
-      if (error === undefined) this.settleFinished.resolve();
-      else this.settleFinished.reject(error);
+      this.finish(error);
     } catch (fault) {
-      this.settleFinished.reject(error ?? fault);
+      this.finish(error ?? fault);
       throw fault;
     }
   }

@@ -42,17 +42,21 @@ export class Http {
 
   /** The JSON of a 2xx answer; undefined for one without a body. @throws ApiError */
   async json<T>(request: ApiRequest): Promise<T> {
-    const response = await this.send(request);
-    const text = await response.text();
-    return (text === '' ? undefined : JSON.parse(text)) as T;
+    const text = await this.text(request);
+    try {
+      return (text === '' ? undefined : JSON.parse(text)) as T;
+    } catch (cause) {
+      const detail = `${this.baseUrl}: the answer is no JSON: is this Carillon's API?`;
+      throw new ApiError({ code: 'network', status: 0, detail, cause });
+    }
   }
 
   /**
-   * A 2xx answer. Tries again what `retryable` errors refused without doing it (429, 503) and, if the request is repeatable,
-   * what got no answer or 5xx; at most `retries` times.
+   * The text of a 2xx answer. Tries again what `retryable` errors refused without doing it (429, 503) and, if the request is
+   * repeatable, what got no answer or 5xx; at most `retries` times.
    * @throws ApiError
    */
-  async send(request: ApiRequest): Promise<Response> {
+  async text(request: ApiRequest): Promise<string> {
     const { retries = 4, retryMs = 200 } = this.options;
     for (let tried = 0; ; tried++) {
       try {
@@ -67,7 +71,7 @@ export class Http {
     }
   }
 
-  private async once({ method, path, query, text, headers, signal }: ApiRequest): Promise<Response> {
+  private async once({ method, path, query, text, headers, signal }: ApiRequest): Promise<string> {
     const init: RequestInit = {
       method,
       headers: {
@@ -83,7 +87,13 @@ export class Http {
       const detail = 'the change is accepted and will be applied; its result did not come in time';
       throw new ApiError({ code: 'accepted', status: 202, detail, location });
     }
-    return response;
+    try {
+      return await response.text();
+    } catch (cause) {
+      if (signal?.aborted) throw cause;
+      const detail = `${this.baseUrl}: the answer broke off: ${reasonOf(cause)}`;
+      throw new ApiError({ code: 'network', status: 0, detail, cause });
+    }
   }
 
   /** One request, one try. `timeoutMs` 0: it may take as long as it likes. @throws ApiError */

@@ -33,7 +33,12 @@ export async function consumeKafka(options: KafkaConsumerOptions): Promise<Runni
   const client =
     'consumer' in options.kafka ? options.kafka : new Client({ logLevel: logLevel.ERROR, ...options.kafka });
   const member = new KafkaMember(client, PartitionAssigners.roundRobin, options);
-  await member.start();
+  try {
+    await member.start();
+  } catch (error) {
+    await member.consumption.stop().catch(() => {});
+    throw error;
+  }
   return member.consumption;
 }
 
@@ -85,20 +90,22 @@ class KafkaMember {
       retry: { initialRetryTime: 100, multiplier: 1.5, maxRetryTime: 1_000, retries: Number.MAX_SAFE_INTEGER },
     });
     this.consumer = consumer;
-    const joined = Promise.withResolvers<void>();
-    consumer.on(consumer.events.GROUP_JOIN, () => {
-      this.joining = false;
-      joined.resolve();
+    const joined = new Promise<void>((resolve, reject) => {
+      consumer.on(consumer.events.GROUP_JOIN, () => {
+        this.joining = false;
+        resolve();
+      });
+      consumer.on(consumer.events.CRASH, ({ payload: { error, restart } }) => {
+        reject(error);
+        if (!restart) this.crashed(error);
+      });
     });
-    consumer.on(consumer.events.CRASH, ({ payload: { error, restart } }) => {
-      joined.reject(error);
-      if (!restart) this.crashed(error);
-    });
+    joined.catch(() => {});
     await consumer.connect();
     await consumer.subscribe({ topics: Object.keys(topics), fromBeginning: from === 'first' });
     await consumer.run({ autoCommit: false, eachBatch: (batch) => this.take(batch) });
     this.heart ??= setInterval(() => void this.beat(), this.heartbeatMs).unref();
-    await joined.promise;
+    await joined;
   }
 
   /**
@@ -168,12 +175,14 @@ class KafkaMember {
   }
 
   private async store(positions: Position[]): Promise<void> {
-    const topics = Map.groupBy(positions, ({ topic }) => topic);
+    const topics = new Map<string, { partition: number; offset: string }[]>();
+    for (const { topic, partition, next } of positions) {
+      const partitions = topics.get(topic) ?? [];
+      partitions.push({ partition, offset: String(next) });
+      topics.set(topic, partitions);
+    }
     await this.batch?.commitOffsetsIfNecessary({
-      topics: [...topics].map(([topic, ofTopic]) => ({
-        topic,
-        partitions: ofTopic.map(({ partition, next }) => ({ partition, offset: String(next) })),
-      })),
+      topics: [...topics].map(([topic, partitions]) => ({ topic, partitions })),
     });
   }
 
