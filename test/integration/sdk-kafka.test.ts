@@ -164,7 +164,9 @@ describe.skipIf(servers === null)('trigger consumer on Kafka', () => {
       const order = await orderOf(redis, group, `job-${job}`);
       expect(order).toEqual([...order].sort((a, b) => a - b));
     }
-    expect(events.filter(({ kind }) => kind === 'drain-timeout' || kind === 'attempt-failed')).toEqual([]);
+    // Whoever joined or left did so with nothing under way: only the killed member left copies, of what it had not stored.
+    expect(events.filter(({ kind }) => kind !== 'duplicated')).toEqual([]);
+    expect(events.length).toBeLessThanOrEqual(3);
   });
 
   test('a handler longer than the session: the member stays, joins late, and no trigger is handled twice', async () => {
