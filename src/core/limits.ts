@@ -6,8 +6,13 @@ export const LIMITS = {
   // Jobs and requests.
   /** UTF-8 bytes of a job key: it is a Kafka key, part of a Redis record and of a URL. */
   jobKeyBytes: 255,
-  /** UTF-8 bytes of a payload: well below Kafka's default max.message.bytes of 1,048,588 with headers and batch overhead. */
+  /**
+   * UTF-8 bytes of a payload as it stands in a job record, with its quotes and backslashes escaped: well below Kafka's default
+   * max.message.bytes of 1,048,588 with headers and batch overhead.
+   */
   payloadBytes: 256 * 1024,
+  /** Bytes of an encoded job record: payload, schedule and the calendars in use. A fast-path message holds two, in base64. */
+  recordBytes: 360 * 1024,
   /** Bytes of one request body that is not a stream (and of one line of a stream). */
   bodyBytes: 1024 * 1024,
   /** Nested arrays and objects in a request: parsers of others recurse, so deeper input is refused. */
@@ -87,6 +92,10 @@ export const LIMITS = {
   progressIdleMs: 1_000,
   /** A topic that does not exist is looked for this often, in ms. */
   missingTopicRetryMs: 1_000,
+  /** A message about a change may come this long after the scan that found the change, in ms: the applier was restarted. */
+  lateChangeMs: 600_000,
+  /** Jobs that have left a wheel and whose message may come late; beyond, the oldest are forgotten. */
+  leftEntries: 10_000,
   /** Changes that may wait for triggers on the way; beyond, the fast path is not read. */
   deferredChanges: 1_000,
   /** Answers to changes that may wait to be sent; beyond, the oldest are dropped, and who asked gets none. */
@@ -126,4 +135,6 @@ assertRelation(
   'a worker stops trusting itself before it is declared dead',
 );
 assertRelation(LIMITS.sessionRenewMs * 2 < LIMITS.sessionTrustMs, 'one lost renewal costs no trust');
+assertRelation((LIMITS.recordBytes * 4 * 2) / 3 + 4_096 < 1_000_000, 'a fast-path message fits into a batch of Kafka');
+assertRelation(LIMITS.payloadBytes < LIMITS.recordBytes, 'the largest payload fits into a record');
 assertRelation(LIMITS.payloadBytes < LIMITS.bodyBytes, 'the largest payload fits into a request');

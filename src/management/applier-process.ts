@@ -5,7 +5,8 @@ import type { GroupMember } from '../ports/bus.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Stores } from '../ports/stores.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
-import { type Service, service } from '../runtime/service.ts';
+import { inOrder, type Service, service } from '../runtime/service.ts';
+import { housekeeping } from './housekeeping.ts';
 
 export interface ApplierProcessDeps {
   stores: Stores;
@@ -19,9 +20,13 @@ const BATCH_RECORDS = 2_000;
 
 /**
  * Appliers of the changes partitions that the group gives to this process, each with the lane of its partition: opening it
- * fences whoever applied the partition before.
+ * fences whoever applied the partition before. Beside them runs the housekeeping.
  */
-export function applierService({ stores, clock, telemetry, installation }: ApplierProcessDeps): Service {
+export function applierService(deps: ApplierProcessDeps): Service {
+  return inOrder('applier', deps.telemetry, [appliers(deps), housekeeping(deps)]);
+}
+
+function appliers({ stores, clock, telemetry, installation }: ApplierProcessDeps): Service {
   return service('appliers', telemetry, async () => {
     const deps: ApplierDeps = {
       ...stores,

@@ -26,6 +26,7 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
   shard_places_free: { type: 'gauge', help: 'Free places of open, unsaturated shards by delivery' },
   // Management: changes on their way in.
   api_problems_total: { type: 'counter', help: 'Requests answered with a problem, by code' },
+  bulk_uploads: { type: 'gauge', help: 'Bulk uploads that are being received; at most 16' },
   changes_refused_total: { type: 'counter', help: 'Changes refused because the queue to the topic was full' },
   changes_queue_depth: { type: 'gauge', help: 'Changes that wait to be sent to the topic' },
   changes_queue_bound: { type: 'gauge', help: 'Bound of the changes that wait to be sent' },

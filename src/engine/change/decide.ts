@@ -1,8 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { CarillonError, carillonError } from '../../core/errors.ts';
 import type { ChangeOutcome, ChangePosition, ChangeResult, Job, JobDefinition, JobState } from '../../core/job.ts';
+import { LIMITS } from '../../core/limits.ts';
 import type { Change, ChangeAction } from '../../core/messages.ts';
 import type { Calendars } from './calendars.ts';
+import { encodedRecord } from './encoded.ts';
 import { patched } from './patch.ts';
 import { firstEffective, nextEffective, normalTiming, sameTiming, type Timing } from './timing.ts';
 
@@ -43,7 +45,9 @@ export function decide(current: Job | null, change: Change, context: ChangeConte
     return { outcome: lastOutcome(current), next: null, repeated: true };
   }
   try {
-    return decideAction(current, change, context);
+    const decision = decideAction(current, change, context);
+    if (decision.next !== null) checkSize(decision.next, context.calendars);
+    return decision;
   } catch (error) {
     return { outcome: refusal(error), next: null };
   }
@@ -58,6 +62,25 @@ function refusal(error: unknown): ChangeOutcome {
   if (!(error instanceof CarillonError)) return { ok: false, code: 'internal', detail: 'the change cannot be applied' };
   const { code, detail, field } = error;
   return { ok: false, code, detail, ...(field === undefined ? {} : { field }) };
+}
+
+/** Payload characters from which on a record is measured; without calendars a smaller one always fits. */
+const MEASURED_FROM = LIMITS.recordBytes / 6;
+
+/**
+ * A record that is too large for the fast path would stop its whole partition, so such a job is refused. Only calendars can
+ * make it so, since payloads are bounded by themselves.
+ */
+function checkSize(job: Job, calendars: Calendars): void {
+  if (job.deleted || (job.bounds.calendars === undefined && job.payload.length < MEASURED_FROM)) return;
+  const { length } = encodedRecord(job, calendars);
+  if (length <= LIMITS.recordBytes) return;
+  const field = job.payload.length < MEASURED_FROM ? 'calendars' : 'payload';
+  throw carillonError(
+    'request-too-large',
+    `payload and calendars together have ${length} bytes, at most ${LIMITS.recordBytes}`,
+    { field },
+  );
 }
 
 function decideAction(current: Job | null, change: Change, context: ChangeContext): Decision {
@@ -162,6 +185,7 @@ function recompute(live: Job, change: Change, context: ChangeContext): Decision 
     const first = nextEffective(live, cutMs, context.calendars);
     if (live.state === 'finished' && first === null) return unchanged(live);
     const state = live.state === 'paused' ? 'paused' : first === null ? 'finished' : 'enabled';
+    checkSize(live, context.calendars);
     return write(live, change, context, { state, cutMs });
   } catch (error) {
     // The job was good and what it stands on is not any more: it stops, visibly, and others go on.

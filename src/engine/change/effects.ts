@@ -1,9 +1,9 @@
 import type { Job } from '../../core/job.ts';
 import type { FastMessage } from '../../core/messages.ts';
-import { encodeRecord, recordOf } from '../../core/record.ts';
 import type { TriggerChange } from '../../ports/trigger-store.ts';
 import type { Calendars } from './calendars.ts';
-import { base64Record, type ChangeDone, type Sequence } from './sequence.ts';
+import { base64Record, encodedRecord } from './encoded.ts';
+import type { ChangeDone, Sequence } from './sequence.ts';
 import { nextEffective } from './timing.ts';
 
 /** What changes at one place of a shard, and what its owner must be told when the change is near. */
@@ -71,7 +71,7 @@ function triggerChange(job: Job, calendars: Calendars): TriggerChange {
   const { number, version } = job;
   if (job.deleted) return { number, version, score: null, record: null };
   const score = job.state === 'enabled' ? nextEffective(job, job.cutMs, calendars) : null;
-  return { number, version, score, record: encodeRecord(recordOf(job, calendars.of(job.bounds))) };
+  return { number, version, score, record: encodedRecord(job, calendars) };
 }
 
 function versionMessage(sequence: Sequence, job: Job, own: TriggerChange, calendars: Calendars): FastMessage {

@@ -1,3 +1,4 @@
+import { carillonError } from '../../core/errors.ts';
 import type { Delivery } from '../../core/job.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Clock } from '../../ports/clock.ts';
@@ -25,7 +26,7 @@ export class Places {
     this.#clock = clock;
   }
 
-  /** Holds at least `wanted` places of a delivery, or as many as there are after a bounded wait. */
+  /** Holds at least `wanted` places of a delivery, or as many as there are after a bounded wait; throws when it is ended. */
   async hold(delivery: Delivery, wanted: number, signal: AbortSignal): Promise<void> {
     const blocks = this.#blocks[delivery];
     let missing = wanted - blocks.reduce((sum, { count }) => sum + count, 0);
@@ -47,6 +48,8 @@ export class Places {
       }
       await this.#clock.sleep(CAPACITY_ASK_MS, signal);
     }
+    // Whoever has the partition now decides; refusing for want of places would be a wrong answer.
+    if (signal.aborted) throw carillonError('unavailable', 'the partition was taken away while it waited for places');
   }
 
   /** One of the places held, or null. */

@@ -1,8 +1,9 @@
 import type { ChangeOutcome, ChangeReplay, Job, LeftPlace } from '../../core/job.ts';
+import { LIMITS } from '../../core/limits.ts';
 import type { Change } from '../../core/messages.ts';
-import { encodeRecord, recordOf } from '../../core/record.ts';
 import type { Calendars } from './calendars.ts';
 import { type ChangeContext, decide, lastOutcome } from './decide.ts';
+import { encodedRecord } from './encoded.ts';
 
 /** A change with its offset in the changes topic. */
 export interface ChangeRecord {
@@ -89,19 +90,20 @@ export function applyInOrder(stored: Job | null, records: readonly ChangeRecord[
 
 const NONE: Former = { version: 0, record: null };
 
+/**
+ * What stood before. Its calendars are those of now: how they were then is in the trigger store only, and would matter only
+ * to an owner that took the slot over in the moment in which a calendar changed. One that has become too large is left out.
+ */
 function formerOf(stored: Job | null, calendars: Calendars): Former {
-  return stored === null || stored.deleted
-    ? NONE
-    : { version: stored.version, record: base64Record(stored, calendars) };
+  if (stored === null || stored.deleted) return NONE;
+  const bytes = encodedRecord(stored, calendars);
+  const record = bytes.length <= LIMITS.recordBytes ? Buffer.from(bytes).toString('base64') : null;
+  return { version: stored.version, record };
 }
 
 function keptFormer(stored: Job | null): Former {
   const replay = stored?.replay;
   return replay === undefined ? NONE : { version: replay.formerVersion, record: replay.former };
-}
-
-export function base64Record(job: Job, calendars: Calendars): string {
-  return Buffer.from(encodeRecord(recordOf(job, calendars.of(job.bounds)))).toString('base64');
 }
 
 function keptOutcome(stored: Job, record: ChangeRecord): ChangeDone {

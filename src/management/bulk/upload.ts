@@ -9,6 +9,9 @@ import type { LineThreads } from './threads.ts';
 /** Lines refused before the topic are counted as of a partition of their own, whose offsets are line numbers. */
 const REFUSED_PARTITION = -1;
 
+/** Uploads at once: each holds a few blocks of 256 KiB. */
+const UPLOADS_MOST = 16;
+
 /** The bulk uploads of this process. */
 export class Uploads {
   readonly #deps: ApiDeps;
@@ -29,7 +32,11 @@ export class Uploads {
   async run(cluster: string, key: string, stream: AsyncIterable<Uint8Array>): Promise<Operation> {
     const name = `${cluster}/${key}`;
     if (this.#running.has(name)) throw conflict('the same upload is being received; wait for its end');
+    if (this.#running.size >= UPLOADS_MOST) {
+      throw carillonError('too-many-requests', `${UPLOADS_MOST} bulk uploads run already; repeat it later`);
+    }
     this.#running.add(name);
+    this.#deps.telemetry.gauge('bulk_uploads', this.#running.size);
     try {
       const { operations } = this.#deps.stores;
       const fresh = newOperation(cluster, key, this.#deps.clock.wallMs());
@@ -39,6 +46,7 @@ export class Uploads {
       return (await operations.get(cluster, key)) ?? operation;
     } finally {
       this.#running.delete(name);
+      this.#deps.telemetry.gauge('bulk_uploads', this.#running.size);
     }
   }
 }

@@ -203,3 +203,35 @@ describe('the applier', () => {
     expect(await run.stores.jobs.get('team', 'z')).toMatchObject({ state: 'enabled' });
   });
 });
+
+describe('records that grow', () => {
+  it('a calendar that has become too large for its jobs stops them, visibly, and not the partition', async () => {
+    const run = new ApplierRun();
+    await run.open();
+    const dates = (size: number) =>
+      Array.from({ length: size }, (_, i) => new Date(NOON + i * 86_400_000).toISOString().slice(0, 10));
+    const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+    const store = async (version: number, size: number) => {
+      const ranges = dates(size).map((date) => ({ from: date, to: date }));
+      for (const name of names)
+        await run.stores.catalog.putCalendar({ name, version, definition: { weekdays: ['sun'], ranges } });
+    };
+    await store(1, 1);
+    const heavy = put({ bounds: { calendars: names }, payload: JSON.stringify('x'.repeat(100_000)) });
+    await run.send([change(heavy, { key: 'heavy' }), change(near, { key: 'light' })]);
+    await run.applyAll();
+    await store(2, 1_000);
+    await run.send([
+      change({ kind: 'recompute', reason: 'calendar' }, { key: 'heavy' }),
+      change(far, { key: 'light' }),
+    ]);
+    await run.applyAll();
+    expect(await run.stores.jobs.get('team', 'heavy')).toMatchObject({
+      state: 'error',
+      stateReason: expect.stringContaining('calendars'),
+    });
+    expect(await run.stores.jobs.get('team', 'light')).toMatchObject({ version: 2, state: 'enabled' });
+    const { fast } = await run.seen();
+    for (const message of fast) expect(JSON.stringify(message).length).toBeLessThan(1_000_000);
+  });
+});

@@ -300,4 +300,18 @@ describe('recompute', () => {
     expect(mended).toMatchObject({ state: 'enabled' });
     expect(mended).not.toHaveProperty('stateReason');
   });
+
+  it('a calendar that makes the record too large is refused, and stops the jobs that had it', () => {
+    const dates = Array.from({ length: 1_000 }, (_, i) => new Date(NOON + i * 86_400_000).toISOString().slice(0, 10));
+    const ranges = dates.map((date) => ({ from: date, to: date }));
+    const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+    const calendars = (size: number) =>
+      new Calendars(
+        names.map((name) => ({ name, definition: { dates: dates.slice(0, size), ranges: ranges.slice(0, size) } })),
+      );
+    const much = change(put({ bounds: { calendars: names }, payload: JSON.stringify('x'.repeat(100_000)) }));
+    expect(step(null, much, 1, calendars(1_000)).outcome).toMatchObject({ ok: false, code: 'request-too-large' });
+    const job = step(null, much, 1, calendars(10)).next!;
+    expect(step(job, recompute, 2, calendars(1_000)).next).toMatchObject({ state: 'error' });
+  });
 });

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { LIMITS } from '../../../src/core/limits.ts';
 import { type ApiUnderTest, CRON, JOBS, jobUrl, openApi } from './api.ts';
 
 let api: ApiUnderTest;
@@ -255,6 +256,25 @@ describe('payloads and fields', () => {
     expect((await api.stores.jobs.get('default', 'raw'))!.payload).toBe(payload);
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
     expect(({} as Record<string, unknown>)['p2']).toBeUndefined();
+  });
+
+  it('the largest payloads are taken, also when the job changes in a wheel, and what is larger is 413', async () => {
+    const text = (chars: number) => `"${'x'.repeat(chars - 2)}"`;
+    const form = (payload: string) => `{"schedule":{"kind":"rate","everyMs":100},"payload":${payload}}`;
+    const limit = LIMITS.payloadBytes;
+    // In a record the two quotes of the text are escaped and stand in quotes: six characters for two.
+    expect((await api.call('PUT', jobUrl('large'), form(text(limit - 4)))).status).toBe(201);
+    expect((await api.call('PUT', jobUrl('large'), form(text(limit - 5)))).status).toBe(200);
+    expect(await api.call('PUT', jobUrl('large'), form(text(limit - 3)))).toMatchObject({
+      status: 413,
+      json: { field: 'payload' },
+    });
+    const escaped = `"${'\\\\'.repeat(limit / 4)}"`;
+    expect(await api.call('PUT', jobUrl('large'), form(escaped))).toMatchObject({
+      status: 413,
+      json: { field: 'payload' },
+    });
+    expect((await api.call('DELETE', jobUrl('large'))).status).toBe(204);
   });
 
   it('O-SC-05: the same names in settings are unknown fields', async () => {
