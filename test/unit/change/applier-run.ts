@@ -20,15 +20,18 @@ export const SLOTS = 2;
 /** H of all shards: what is due until then is in a wheel. */
 export const HORIZON = NOON + 16_000;
 
-/** Throws at the n-th call to any store, before it is made or after it was made. */
+/** Throws at the n-th call to any store (or of one method), before it is made or after it was made. */
 export class Crash {
   calls = 0;
   readonly at: number;
   readonly when: 'before' | 'after';
 
-  constructor(at: number, when: 'before' | 'after') {
+  readonly only: string | null;
+
+  constructor(at: number, when: 'before' | 'after', only: string | null = null) {
     this.at = at;
     this.when = when;
+    this.only = only;
   }
 
   /** The same store, whose methods may crash. */
@@ -38,10 +41,10 @@ export class Crash {
         const value = Reflect.get(target, name, target);
         if (typeof value !== 'function') return value;
         return async (...args: unknown[]) => {
-          const call = this.calls++;
-          if (call === this.at && this.when === 'before') throw new Error(`crash before ${String(name)}`);
+          const call = this.only === null || this.only === name ? this.calls++ : -1;
+          if (call >= 0 && call === this.at && this.when === 'before') throw new Error(`crash before ${String(name)}`);
           const result = await value.apply(target, args);
-          if (call === this.at && this.when === 'after') throw new Error(`crash after ${String(name)}`);
+          if (call >= 0 && call === this.at && this.when === 'after') throw new Error(`crash after ${String(name)}`);
           return result;
         };
       },

@@ -159,6 +159,26 @@ describe('the applier', () => {
     });
   });
 
+  it('two crashes, with more changes each time: the owner still hears that what is in its wheel is over', async () => {
+    const run = new ApplierRun();
+    await run.open();
+    await run.send([change(near, { key: 'b' })]);
+    await run.applyAll();
+    const crash = () => new Crash(0, 'before', 'commit');
+    const later = (ms: number, payload: string) =>
+      change(put({ schedule: { kind: 'rate', everyMs: 3_600_000 }, payload }), { key: 'b', atMs: NOON + ms });
+    await run.send([later(1, '1')]);
+    await expect(run.applyAll(1_000, crash())).rejects.toThrow('crash');
+    await run.send([later(2, '2')]);
+    await expect(run.applyAll(1_000, crash())).rejects.toThrow('crash');
+    await run.send([change({ kind: 'delete' }, { key: 'b', atMs: NOON + 3 }), later(4, '4')]);
+    await expect(run.applyAll(1_000, crash())).rejects.toThrow('crash');
+    await run.applyAll();
+    const { fast } = await run.seen();
+    // The first place of the job was near; the second one is far, and nothing of it is in a wheel.
+    expect(fast.filter(({ result }) => result === 'deleted')).toMatchObject([{ version: 4, former: { version: 1 } }]);
+  });
+
   it('a job that another applier wrote meanwhile is read and decided again', async () => {
     const run = await opened();
     const { jobs } = run.stores;
