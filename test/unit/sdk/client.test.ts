@@ -141,6 +141,24 @@ describe('client against the API', () => {
     expect(await client.calendars.list()).toEqual([]);
   });
 
+  test('O-SC-04: NUL and half of a surrogate pair come back unchanged in a payload, and are refused in a key', async () => {
+    for (const payload of ['x\u0000y', '\ud800x', { 'k\u0000': ['\udc00'] }]) {
+      await client.jobs.put({ key: 'text', schedule: daily, payload });
+      expect((await client.jobs.get('text')).payload).toEqual(payload);
+    }
+    for (const key of ['a\u0000b', 'a\ud800']) {
+      expect((await failure(client.jobs.put({ key, schedule: daily }))).code).toBe('request-invalid');
+      expect((await failure(client.jobs.create({ key, schedule: daily }))).code).toMatch(/^request-/);
+    }
+  });
+
+  test('a payload as text goes out byte for byte, and only if it is JSON', async () => {
+    await client.jobs.put({ key: 'bytes', schedule: daily }, { payloadText: '{"n": 1.0, "big":12345678901234567890}' });
+    expect((await api.stores.jobs.get('default', 'bytes'))!.payload).toBe('{"n": 1.0, "big":12345678901234567890}');
+    const broken = await failure(client.jobs.put({ key: 'bytes', schedule: daily }, { payloadText: '1,"key":"x"' }));
+    expect(broken).toMatchObject({ code: 'request-malformed', field: 'payload' });
+  });
+
   test('O-SC-05: __proto__ arrives in a payload and is an unknown field elsewhere', async () => {
     const payload: unknown = JSON.parse('{"__proto__":{"polluted":1},"constructor":{"prototype":{"p2":1}},"a":1}');
     const written = await client.jobs.put({ key: 'proto', schedule: daily, payload });
