@@ -5,7 +5,8 @@ import { ApplierRun, Crash, toldOf } from './applier-run.ts';
 import { change, NOON, put } from './samples.ts';
 
 const near = put({ schedule: { kind: 'rate', everyMs: 5_000 } });
-const far = put({ schedule: { kind: 'rate', everyMs: 3_600_000 } });
+/** No rate: that would keep the grid of the job that it replaces, whose next time is near. */
+const far = put({ schedule: { kind: 'cron', expression: '0 3 * * *' } });
 const reply = { replyTo: 'api-1' };
 
 /** What stands before: jobs near and far of the horizon. */
@@ -166,7 +167,7 @@ describe('the applier', () => {
     await run.applyAll();
     const crash = () => new Crash(0, 'before', 'commit');
     const later = (ms: number, payload: string) =>
-      change(put({ schedule: { kind: 'rate', everyMs: 3_600_000 }, payload }), { key: 'b', atMs: NOON + ms });
+      change(put({ schedule: { kind: 'cron', expression: '0 3 * * *' }, payload }), { key: 'b', atMs: NOON + ms });
     await run.send([later(1, '1')]);
     await expect(run.applyAll(1_000, crash())).rejects.toThrow('crash');
     await run.send([later(2, '2')]);
