@@ -11,6 +11,8 @@ import {
 import { decodeRecord } from '../../../src/core/record.ts';
 import { TOPICS } from '../../../src/core/topics.ts';
 import { Applier, type ApplierDeps } from '../../../src/engine/apply.ts';
+import { Calendars } from '../../../src/engine/change/calendars.ts';
+import { nextEffective } from '../../../src/engine/change/timing.ts';
 import type { Bus, BusRecord } from '../../../src/ports/bus.ts';
 import type { Stores } from '../../../src/ports/stores.ts';
 import { silentTelemetry } from '../../../src/ports/telemetry.ts';
@@ -166,12 +168,20 @@ function withoutPlace<T extends { shard: number; number: number }>({ shard: _, n
   return { ...rest, replay: { ...replay, left: left.map(({ shard: _s, number: _n, ...place }) => place) } };
 }
 
-/** What owners were told, as `RESULT KEY VERSION`; a run by hand has the version that its batch ended with. */
-export function toldOf({ fast }: Awaited<ReturnType<ApplierRun['seen']>>): string[] {
-  return fast.map(
-    ({ result, record, former, version }) =>
-      `${result} ${(record ?? former)?.key} ${result === 'fired' ? '' : version}`,
-  );
+type Seen = Awaited<ReturnType<ApplierRun['seen']>>;
+
+/** What owners were told, as `RESULT KEY`: which versions are told depends on where batches end. */
+export function toldOf({ fast }: Seen): string[] {
+  return fast.map(({ result, record, former }) => `${result} ${(record ?? former)?.key}`);
+}
+
+/** Jobs with a time up to H whose version no owner was told: they would never fire. */
+export function untold({ fast, jobs }: Seen): string[] {
+  const told = new Set(fast.map(({ record, version }) => `${record?.key} ${version}`));
+  return jobs.flatMap(({ key, version, ...job }) => {
+    const next = job.state === 'enabled' ? nextEffective({ key, ...job }, job.cutMs, new Calendars()) : null;
+    return next !== null && next <= HORIZON && !told.has(`${key} ${version}`) ? [`${key} ${version}`] : [];
+  });
 }
 
 function readable(record: string | null) {
