@@ -75,6 +75,8 @@ export const LIMITS = {
   publishBatchTriggers: 5_000,
   /** Bytes of triggers in one such batch: large payloads fill it before their number does. */
   publishBatchBytes: 8 * 1024 * 1024,
+  /** An exactly-once commit takes whole ticks, so it may become this many times as large. */
+  commitBatches: 4,
   /** Occurrences of one job in one batch: a job that catches up leaves room for the others. */
   publishBatchOccurrences: 100,
   /** Batches that a slot may have on the way; beyond, the wheel waits. */

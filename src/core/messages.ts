@@ -124,7 +124,8 @@ export interface Cursor {
   fromMs: number;
   /** Effective time up to which it owes, UTC ms. */
   toMs: number;
-  reason: 'misfire' | 'topic-missing';
+  /** `behind`: later times of other jobs were committed first. */
+  reason: 'misfire' | 'topic-missing' | 'behind';
 }
 
 export const PROGRESS_KEY = 'progress';

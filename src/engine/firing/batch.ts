@@ -12,6 +12,8 @@ export interface Item {
   /** Its messages are `messages[first]` to `messages[first + count - 1]` of the batch. */
   first: number;
   count: number;
+  /** Effective time of the last of them, UTC ms. */
+  lastMs: number;
   /** Next owed occurrence after these; null: none. */
   after: Position | null;
   /** Misfires among them, and misfires before them that do not fire. */
@@ -30,14 +32,22 @@ export class Batch {
   /** T stays below this until the batch is acknowledged, UTC ms: its oldest time that no cursor covers. */
   oldestMs = Number.POSITIVE_INFINITY;
   private bytes = 0;
+  private readonly most: number;
 
-  get full(): boolean {
+  /** `most`: how many times the usual size it may have before it takes nothing more. */
+  constructor(most: number) {
+    this.most = most;
+  }
+
+  /** It has its usual size: no further tick is begun. */
+  get filled(): boolean {
     return this.messages.length >= LIMITS.publishBatchTriggers || this.bytes >= LIMITS.publishBatchBytes;
   }
 
-  /** Triggers that still fit. */
-  get room(): number {
-    return this.full ? 0 : LIMITS.publishBatchTriggers - this.messages.length;
+  /** It takes nothing more. */
+  get full(): boolean {
+    const { most } = this;
+    return this.messages.length >= most * LIMITS.publishBatchTriggers || this.bytes >= most * LIMITS.publishBatchBytes;
   }
 
   add(target: Target, executionId: string, nominalMs: number, effectiveMs: number): void {

@@ -1,6 +1,7 @@
 import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
 import { cursorKey } from './cursors.ts';
 import { type Change, FLIGHT, IDLE, type Live, newLive } from './entries.ts';
+import { mayComeLate, recallLeft } from './left.ts';
 import { place, settle, standFirst } from './movement.ts';
 import type { Fired, Segment } from './plan.ts';
 import type { SlotState } from './slot-state.ts';
@@ -22,13 +23,27 @@ export function applyChange(slot: SlotState, change: Change): void {
     finishChange(slot, found, change);
     return;
   }
-  const entry = live === null ? begin(slot, change) : found;
+  const left = live === null ? recallLeft(slot, change.shard, change.number) : null;
+  if (left !== null && change.version <= left.version) {
+    const back = comeBack(slot, change.shard, change.number, left);
+    payLate(slot, back, left, change);
+    finishChange(slot, back, change);
+    return;
+  }
+  const entry = live === null ? slot.entries.make(change.shard, change.number, newLive(0)) : found;
   follow(slot, entry, change, live !== null);
   finishChange(slot, entry, change);
 }
 
-function begin(slot: SlotState, change: Change): number {
-  return slot.entries.make(change.shard, change.number, newLive(0));
+/** A job that had left the wheel: it goes on after all that was fired. */
+function comeBack(slot: SlotState, shard: number, number: number, live: Live): number {
+  const plan = live.current!;
+  const afterMs = firedToMs(slot, shard, number) - plan.schedule.offsetMs;
+  live.segments = [{ plan, afterMs, untilMs: Number.POSITIVE_INFINITY, fired: [] }];
+  const entry = slot.entries.make(shard, number, live);
+  slot.entries.scoredMs[entry] = slot.options.clock.wallMs();
+  standFirst(slot, entry);
+  return entry;
 }
 
 /** Effective time up to which everything of a job without an entry was fired, UTC ms. */
@@ -58,7 +73,8 @@ function follow(slot: SlotState, entry: number, change: Change, known: boolean):
   live.current = plan;
   live.segments = segments;
   live.fired = plan === null ? fired : [];
-  live.takenFromMs = NO_OCCURRENCE;
+  // A scan that found the version before its message: the message will tell nothing that is not known.
+  live.takenFromMs = change.offset < 0 && mayComeLate(slot, cutMs) ? cutMs : NO_OCCURRENCE;
   slot.entries.scoredMs[entry] = slot.options.clock.wallMs();
   standFirst(slot, entry);
 }

@@ -13,9 +13,13 @@ import type { SlotState } from './slot-state.ts';
 const LOOKED_AT = 20_000;
 const due = new Int32Array(1_024);
 
-/** The next batch of what is due, oldest first; null: nothing is to be published now. Its entries are FLIGHT. */
+/**
+ * The next batch of what is due, oldest first; null: nothing is to be published now. Its entries are FLIGHT. It takes whole
+ * ticks, and none that lies beyond the horizon of a shard: in an exactly-once slot what is committed must be at or before
+ * the T that is committed with it.
+ */
 export function collect(slot: SlotState, nowMs: number): Batch | null {
-  const batch = new Batch();
+  const batch = new Batch(slot.options.delivery === 'exactly-once' ? LIMITS.commitBatches : 1);
   const apart = slot.apart.shift();
   if (apart !== undefined) {
     for (const entry of apart) if (slot.entries.state[entry] === READY) take(slot, batch, entry, nowMs);
@@ -26,14 +30,28 @@ export function collect(slot: SlotState, nowMs: number): Batch | null {
     const entry = slot.ready.shift();
     if (slot.entries.state[entry] === READY) take(slot, batch, entry, nowMs);
   }
-  while (!batch.full && looked < LOOKED_AT && slot.ready.length === 0) {
-    const given = slot.wheel.advanceTo(nowMs, batch.room < due.length ? due.subarray(0, batch.room) : due);
+  const upToMs = Math.min(nowMs, slot.horizonMs);
+  while (!batch.filled && looked < LOOKED_AT && slot.ready.length === 0) {
+    const given = takeTick(slot, batch, upToMs, nowMs);
     if (given === 0) break;
-    for (let i = 0; i < given; i += 1)
-      if (slot.entries.state[due[i]!] === WAITING) takeOrKeep(slot, batch, due[i]!, nowMs);
     looked += given;
   }
   return batch.messages.length > 0 ? batch : null;
+}
+
+/** All entries of the wheel's next due millisecond; answers how many. Those without room go among the ready. */
+function takeTick(slot: SlotState, batch: Batch, upToMs: number, nowMs: number): number {
+  const { wheel } = slot;
+  let all = 0;
+  let given = wheel.advanceTo(upToMs, due);
+  while (given > 0) {
+    for (let i = 0; i < given; i += 1) {
+      if (slot.entries.state[due[i]!] === WAITING) takeOrKeep(slot, batch, due[i]!, nowMs);
+    }
+    all += given;
+    given = wheel.drainedToMs < wheel.timeMs ? wheel.advanceTo(wheel.timeMs, due) : 0;
+  }
+  return all;
 }
 
 /** The wheel has given the entry away, so one that finds no room goes among the ready. */
@@ -49,7 +67,7 @@ function takeOrKeep(slot: SlotState, batch: Batch, entry: number, nowMs: number)
 function take(slot: SlotState, batch: Batch, entry: number, nowMs: number): void {
   const live = slot.entries.live[entry]!;
   if (live.run !== null) {
-    takeRun(slot, batch, entry, live, nowMs);
+    takeRun(slot, batch, entry, live);
     return;
   }
   const segment = live.segments[0]!;
@@ -182,6 +200,7 @@ function takeOwed(
     cluster,
     first: from,
     count,
+    lastMs: last + offsetMs,
     after,
     late: lateHere,
     dropped,
@@ -209,17 +228,12 @@ function push(slot: SlotState, batch: Batch, live: Live, item: Item): void {
   if (live.hold !== null && paysAll) live.hold.paidBy = batch;
 }
 
-/** A run outside the schedule. Where its topic is missing it waits as long as a trigger may, then it is dropped. */
-function takeRun(slot: SlotState, batch: Batch, entry: number, live: Live, nowMs: number): void {
+/** A run outside the schedule. It has no cursor to wait behind: where its topic is missing it is dropped, and told. */
+function takeRun(slot: SlotState, batch: Batch, entry: number, live: Live): void {
   const { entries } = slot;
   const { target, requestKey } = live.run!;
   const nominalMs = entries.nominalMs[entry]!;
   if (slot.missingTopics.has(target.topic)) {
-    if (nowMs - nominalMs <= slot.options.misfireAfterMs) {
-      slot.wheel.add(entry, slot.wheel.timeMs + LIMITS.missingTopicRetryMs);
-      entries.state[entry] = WAITING;
-      return;
-    }
     tell(slot, entry, 'dropped', 1);
     remove(slot, entry);
     return;
@@ -229,6 +243,6 @@ function takeRun(slot: SlotState, batch: Batch, entry: number, live: Live, nowMs
   batch.add(target, id, nominalMs, nominalMs);
   batch.onTime(target.cluster, nominalMs);
   const { topic, cluster, head } = target;
-  const item = { entry, topic, partition: head.partition, cluster, first, count: 1, after: null };
+  const item = { entry, topic, partition: head.partition, cluster, first, count: 1, lastMs: nominalMs, after: null };
   push(slot, batch, live, { ...item, late: 0, dropped: 0, restMs: 0 });
 }

@@ -2,6 +2,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
 import { closeCursor, needsNoCursor } from './cursors.ts';
 import { IDLE, type Live, READY, WAITING } from './entries.ts';
+import { rememberLeft } from './left.ts';
 import { type Position, positionAfter } from './plan.ts';
 import type { SlotState } from './slot-state.ts';
 
@@ -99,5 +100,6 @@ export function remove(slot: SlotState, entry: number): void {
   if (live.cursor !== null) closeCursor(slot, entry);
   if (live.hold !== null) live.hold.open = false;
   for (const run of live.whenCurrent.splice(0)) run();
+  if (live.run === null) rememberLeft(slot, slot.entries.shard[entry]!, slot.entries.number[entry]!, live);
   slot.entries.release(entry);
 }

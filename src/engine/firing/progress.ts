@@ -5,8 +5,9 @@ import { encodeMessage, PROGRESS_KEY } from '../../core/messages.ts';
 import { TOPICS } from '../../core/topics.ts';
 import type { BusMessage, TopicMessages } from '../../ports/bus.ts';
 import type { Batch } from './batch.ts';
-import { keyOf, movedCursor, needsNoCursor } from './cursors.ts';
+import { keyOf, movedCursor, needsNoCursor, openCursor } from './cursors.ts';
 import { READY } from './entries.ts';
+import { settle } from './movement.ts';
 import type { SlotState, Watermark } from './slot-state.ts';
 
 /**
@@ -50,7 +51,33 @@ export async function commit(slot: SlotState, batch: Batch | null): Promise<void
   }
 }
 
+/**
+ * What is committed must be at or before the T that is committed with it, or a new owner would fire it again. So a job that
+ * holds T back, since it owes a time at or before one in the batch, gets a cursor of its own, and T passes it.
+ */
+function passBehind(slot: SlotState, batch: Batch): void {
+  const { entries } = slot;
+  let upToMs = Number.NEGATIVE_INFINITY;
+  for (const { entry, lastMs } of batch.items) {
+    const live = entries.live[entry]!;
+    if (live.run === null && live.cursor === null) upToMs = Math.max(upToMs, lastMs);
+  }
+  const waiting = Array.from({ length: slot.ready.length }, (_, i) => slot.ready.at(i));
+  for (const entry of [...waiting, ...slot.apart.flat()]) {
+    if (owedSince(slot, entry) > upToMs) continue;
+    openCursor(slot, entry, 'behind', upToMs);
+    settle(slot, entry);
+  }
+  for (const { entry, after } of batch.items) {
+    const live = entries.live[entry]!;
+    if (live.run !== null || live.cursor !== null || after === null || after.effectiveMs > upToMs) continue;
+    openCursor(slot, entry, 'behind', upToMs);
+    if (live.hold !== null) live.hold.paidBy = batch;
+  }
+}
+
 async function commitOnLane(slot: SlotState, batch: Batch | null): Promise<void> {
+  if (batch !== null) passBehind(slot, batch);
   const mark = nextMark(slot, batch);
   const cursors = slot.cursors;
   slot.cursors = new Map();

@@ -4,6 +4,7 @@ import type { DueMember } from '../../ports/trigger-store.ts';
 import { applyChange, firedToMs } from './change.ts';
 import { newLive } from './entries.ts';
 import { planOrFail } from './fast-path.ts';
+import { mayComeLate, recallLeft } from './left.ts';
 import { place, settle, standFirst } from './movement.ts';
 import { alone, newShardRun, type ShardRun } from './shard-run.ts';
 import type { SlotState } from './slot-state.ts';
@@ -124,7 +125,9 @@ async function takeUp(slot: SlotState, shard: ShardRun, member: DueMember): Prom
   const live = newLive(version);
   live.cutMs = cutMs;
   live.current = plan;
-  live.takenFromMs = firedTo;
+  const left = recallLeft(slot, shard.id, number);
+  if (left?.version === version) live.takenFromMs = left.takenFromMs;
+  else if (mayComeLate(slot, cutMs)) live.takenFromMs = firedTo;
   // At or before the time up to which all was fired: that time was fired. Above: as the score says.
   const afterMs = score <= firedTo ? firedTo - offsetMs : score - offsetMs - 1;
   live.segments = [{ plan, afterMs, untilMs: Number.POSITIVE_INFINITY, fired: [] }];

@@ -9,7 +9,7 @@ import { slotName } from '../../ports/lease-store.ts';
 import type { Stores } from '../../ports/stores.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Batch } from './batch.ts';
-import { Entries } from './entries.ts';
+import { Entries, type Live } from './entries.ts';
 import { Fifo } from './fifo.ts';
 import { Holds } from './holds.ts';
 import type { ShardRun } from './shard-run.ts';
@@ -81,6 +81,8 @@ export class SlotState {
   cursors = new Map<string, Cursor | null>();
   /** Open cursors that the former owner left, by key, until the entries are there. */
   inherited = new Map<string, Cursor>();
+  /** Jobs that left and whose message may come late, by key; see `left.ts`. */
+  left = new Map<string, Live>();
   /** Batches that are not acknowledged yet. */
   readonly batches = new Set<Batch>();
   /** The commit that runs on the lane; there is one at a time. */
@@ -140,6 +142,7 @@ export class SlotState {
     this.holds = new Holds();
     this.cursors.clear();
     this.inherited.clear();
+    this.left.clear();
     this.batches.clear();
     this.shards.clear();
     this.failed = [];

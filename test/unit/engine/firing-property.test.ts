@@ -45,7 +45,14 @@ const action = fc.oneof(
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('wait' as const), ms: fc.integer({ min: 1, max: 400 }) }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('crash' as const), midway: fc.integer({ min: 0, max: 4 }) }) },
   { weight: 1, arbitrary: fc.constant({ kind: 'handover' as const }) },
-  { weight: 2, arbitrary: fc.constant({ kind: 'adopt' as const }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('adopt' as const),
+      // The applier was slow: its changes are in the stores, its messages come so long after the takeover. -1: it was not.
+      applierMs: fc.constantFrom(-1, -1, 0, 5, 400),
+    }),
+  },
 );
 type Action = typeof action extends fc.Arbitrary<infer A> ? A : never;
 
@@ -55,6 +62,11 @@ class Play {
   readonly live = new Map<string, { history: History; state: 'enabled' | 'paused' }>();
   runner: SlotRunner | null;
   crashes = 0;
+  /**
+   * When the last messages came that were late, UTC ms (0: none were): until then an older version may have fired on, which
+   * no answer has denied yet, and what only the messages could tell was fired after later times.
+   */
+  toldLateMs = 0;
   lastRoundMs: number;
   private names = 0;
 
@@ -83,7 +95,7 @@ class Play {
     } else if (one.kind === 'handover') {
       await this.handover();
     } else if (one.kind === 'adopt') {
-      await this.adopt();
+      await this.adopt(one.applierMs);
     } else {
       await this.change(one);
     }
@@ -160,6 +172,7 @@ class Play {
     if (midway > 3) await world.through(runner.flushWriteBacks(true));
     runner.drop('crash');
     this.runner = null;
+    world.holding = true;
   }
 
   private async handover(): Promise<void> {
@@ -169,12 +182,27 @@ class Play {
     await this.adopt();
   }
 
-  async adopt(): Promise<void> {
+  async adopt(applierMs = -1): Promise<void> {
     if (this.runner !== null) return;
-    this.runner = await this.world.adopted();
+    const { world } = this;
+    if (applierMs < 0) await world.commitHeld();
+    this.runner = await world.adopted();
     expect(this.runner.phase).toBe('running');
-    // Whoever was without an owner for long catches up before changes go on.
-    await this.run(1, 1);
+    if (applierMs > 0) await world.run(this.runner, applierMs, 5);
+    const late = world.held.length > 0;
+    if (late) {
+      this.toldLateMs = world.nowMs;
+      // An owner that hears of a pause only now has passed its times without knowing the job: a resume may miss them.
+      for (const history of this.histories) {
+        const last = history.versions.at(-1)!;
+        if (last.times !== null) continue;
+        const paused = [...history.versions.slice(0, -1), { ...history.versions.at(-2)!, cutMs: last.cutMs }];
+        for (const at of timesOf({ ...history, versions: paused }, world.nowMs)) history.optional.add(at);
+      }
+    }
+    await world.commitHeld();
+    // Late messages are covered before anything else happens: a second death within 25 ms of them is another matter.
+    await this.run(late ? 60 : 1, late ? 20 : 1);
   }
 }
 
@@ -192,6 +220,12 @@ function timesOf(history: History, upToMs: number): number[] {
     for (let at = times.firstMs + skipped * times.everyMs; at <= endMs; at += times.everyMs) all.push(at);
   }
   return all;
+}
+
+/** Times of every version as if it had gone on up to an instant. */
+function olderTimes(history: History, upToMs: number): Set<number> {
+  const each = history.versions.map((version) => timesOf({ ...history, versions: [version], endMs: null }, upToMs));
+  return new Set(each.flat());
 }
 
 describe.each(['exactly-once', 'at-least-once'] as const)('random changes and takeovers, %s', (delivery) => {
@@ -233,13 +267,16 @@ async function judge(play: Play, endMs: number, exactly: boolean): Promise<void>
       number: history.number,
       lost: [],
     });
-    expect({ number: history.number, firsts }).toEqual({
+    if (play.toldLateMs > 0) firsts.sort((a, b) => a - b);
+    const older = olderTimes(history, play.toldLateMs);
+    const counted = firsts.filter((at) => expected.includes(at) || !older.has(at));
+    expect({ number: history.number, firsts: counted }).toEqual({
       number: history.number,
       firsts: expected.filter((at) => !lost.includes(at)),
     });
   }
-  // What did not fire was told.
-  expect(missing).toBeLessThanOrEqual(world.told.of('triggers_total/superseded'));
+  // What did not fire was told, unless the owner first heard of the job when its end was long past.
+  if (play.toldLateMs === 0) expect(missing).toBeLessThanOrEqual(world.told.of('triggers_total/superseded'));
   expect(play.runner!.watermark.t).toBeLessThanOrEqual(endMs);
   expect([...(await world.cursors())]).toEqual([]);
   expect(world.told.events.filter(({ level }) => level === 'error')).toEqual([]);

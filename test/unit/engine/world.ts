@@ -69,6 +69,9 @@ export class World {
   readonly jobs = new Map<string, Job>();
   producer!: BusProducer;
   trusted = true;
+  /** Messages of the fast path that the applier has not committed yet, while `holding`: its effects are visible already. */
+  readonly held: FastMessage[] = [];
+  holding = false;
   private epoch = 0;
   private nextNumber = 1;
   private offset = 0;
@@ -265,9 +268,16 @@ export class World {
       result: job.lastChange.result,
       ...more,
     };
+    this.held.push(message);
+    if (!this.holding) await this.commitHeld();
+  }
+
+  /** The applier commits what it held back, in order. */
+  async commitHeld(): Promise<void> {
+    this.holding = false;
     const partition = this.delivery === 'exactly-once' ? 1 : 0;
-    const sent = { partition, key: job.key, value: encodeMessage(message) };
-    await this.producer.send([{ topic: TOPICS.fast, messages: [sent] }]);
+    const messages = this.held.splice(0).map((message) => ({ partition, key: null, value: encodeMessage(message) }));
+    if (messages.length > 0) await this.producer.send([{ topic: TOPICS.fast, messages }]);
   }
 
   /** Every record of the trigger topic of a cluster, by time of writing. */
