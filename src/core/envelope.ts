@@ -23,7 +23,7 @@ import { partitionOf } from './murmur2.ts';
  * | `ce_effectivetime` | nominal time plus the job's spread |
  * | `ce_epoch` | epoch of the slot's owner, decimal |
  */
-export const TRIGGER_TYPE = 'carillon.trigger.v1';
+const TRIGGER_TYPE = 'carillon.trigger.v1';
 
 /** The header of the compact envelope. */
 export const COMPACT_ID = 'id';

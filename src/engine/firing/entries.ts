@@ -8,7 +8,7 @@ import type { Fired, Plan, Segment, Target } from './plan.ts';
  * and nothing may move it until they are acknowledged or have failed. `IDLE`: nowhere (being set up, finished and waiting
  * for its write-back, or kept only for what it fired).
  */
-export const FREE = 0;
+const FREE = 0;
 export const WAITING = 1;
 export const READY = 2;
 export const FLIGHT = 3;

@@ -15,7 +15,7 @@ import type { SlotState, Watermark } from './slot-state.ts';
  * acknowledged nor behind a cursor: what waits in a full queue, what is on the way, what the scans have not reached. What is
  * in the wheel lies after the wheel's own time, which follows the clock, so an idle slot's T moves on.
  */
-export function nextMark(slot: SlotState, batch: Batch | null): Watermark {
+function nextMark(slot: SlotState, batch: Batch | null): Watermark {
   const { durable } = slot;
   const o = slot.holds.covered(batch);
   if (!slot.running) return { ...durable, o: durable.o, n: slot.mark.n + 1 };
