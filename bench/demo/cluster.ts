@@ -151,4 +151,6 @@ async function main(): Promise<number> {
   }
 }
 
+// Whoever ends the demo ends what it started: exit handlers run on exit, not on a signal.
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => process.exit(1));
 process.exitCode = await main();

@@ -18,8 +18,12 @@ export interface JudgeRequest {
 }
 
 const judge = new Judge();
-/** Ends when everything that was published before the call has been observed. */
-type CaughtUp = () => Promise<void>;
+/** Ends when everything that was published for times up to `toMs` has been observed. */
+type CaughtUp = (toMs: number) => Promise<void>;
+/** Jobs fire on behind the judged span: a trigger this far behind it says that the stream has passed it, in ms. */
+const PASSED_MS = 2_000;
+/** Where nothing fires any more, a stream that is silent for this long has passed it too, in ms. */
+const SILENT_MS = 5_000;
 
 async function readKafka(brokers: string[], topic: string): Promise<CaughtUp> {
   const kafka = new Kafka({ clientId: 'demo-reader', brokers, logLevel: logLevel.NOTHING });
@@ -72,9 +76,8 @@ async function readStream(url: string, cluster: string): Promise<CaughtUp> {
     lastAt = performance.now();
     judge.observe(line.key ?? '', line.id, Date.now());
   });
-  return async () => {
-    // The stream has no end to compare with: a second without a line, behind the last expected trigger, is one.
-    while (performance.now() - lastAt < 1_000) await sleep(50);
+  return async (toMs) => {
+    while (judge.newestMs < toMs + PASSED_MS && performance.now() - lastAt < SILENT_MS) await sleep(50);
   };
 }
 
@@ -82,7 +85,7 @@ async function main([kind, address, name]: string[]): Promise<void> {
   const caughtUp = kind === 'kafka' ? await readKafka(address!.split(','), name!) : await readStream(address!, name!);
   process.on('message', (request: JudgeRequest) => {
     const answer = async (): Promise<void> => {
-      await caughtUp();
+      await caughtUp(request.toMs);
       const jobs = new Map<string, Segment[]>(JSON.parse(readFileSync(request.jobsFile, 'utf8')));
       process.send?.({ verdict: judge.verdict(jobs, request.fromMs, request.toMs) });
     };
