@@ -70,7 +70,7 @@ const SETTINGS = {
     secret: 'in-url',
     reason: 'Redis of the trigger store (redis:// or rediss://); needed in cluster mode.',
   },
-  redisPrefix: { kind: 'text', default: 'carillon:', reason: 'First part of every Redis key of this installation.' },
+  redisPrefix: { kind: 'text', default: 'carillon', reason: 'First part of every Redis key of this installation.' },
   kafkaBrokers: { kind: 'list', default: null, reason: 'host:port of brokers, by comma; needed in cluster mode.' },
   kafkaReplication: {
     kind: 'integer',
