@@ -41,7 +41,10 @@ async function makeTopic(brokers: readonly string[]): Promise<void> {
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-/** Changes one job over the API, and answers the rules that it has then. The answer names the instant of the change. */
+/**
+ * Changes one job over the API, and answers the rules that it has then. The answer names the cut, the instant of the change.
+ * Times of the old version in (cut, answer] may have been fired before its owner heard of the change; none later.
+ */
 async function change(client: CarillonClient, { form, oracle }: DemoJob, turn: number): Promise<Segment[]> {
   const { key } = form;
   const always: Segment = { schedule: oracle, afterMs: 0, upToMs: ALWAYS };
@@ -54,8 +57,11 @@ async function change(client: CarillonClient, { form, oracle }: DemoJob, turn: n
     ];
   }
   if (turn % 3 === 1) {
-    const paused = await client.jobs.pause(key);
-    return [{ ...always, upToMs: Date.parse(paused.updatedAt) }];
+    const cutMs = Date.parse((await client.jobs.pause(key)).updatedAt);
+    return [
+      { ...always, upToMs: cutMs },
+      { ...always, afterMs: cutMs, upToMs: Date.now(), optional: true },
+    ];
   }
   if (oracle.kind !== 'rate') {
     await client.jobs.patch(key, { payload: { changed: turn } });
@@ -66,6 +72,7 @@ async function change(client: CarillonClient, { form, oracle }: DemoJob, turn: n
   const cutMs = Date.parse((await client.jobs.patch(key, { schedule })).updatedAt);
   return [
     { ...always, upToMs: cutMs },
+    { ...always, afterMs: cutMs, upToMs: Date.now(), optional: true },
     { schedule: changed, afterMs: cutMs, upToMs: ALWAYS },
   ];
 }
