@@ -1,4 +1,5 @@
 import type { Installation } from '../src/ports/catalog-store.ts';
+import type { Clock } from '../src/ports/clock.ts';
 import type { Lease } from '../src/ports/lease-store.ts';
 import type { Stores } from '../src/ports/stores.ts';
 import type { Telemetry } from '../src/ports/telemetry.ts';
@@ -12,7 +13,7 @@ export interface ThreadStores {
 }
 
 export interface StoresModule {
-  open(config: unknown, telemetry: Telemetry): Promise<Stores>;
+  open(config: unknown, telemetry: Telemetry, clock: Clock): Promise<Stores>;
 }
 
 /** What a wheel thread is started with. */
@@ -20,6 +21,8 @@ export interface WheelSetup {
   threadStores: ThreadStores;
   installation: Pick<Installation, 'id' | 'slotsPerSet'>;
   misfireAfterMs: number;
+  /** What the wall clock is off by, in ms. */
+  clockOffsetMs: number;
   /** One float: the instant up to which the session is trusted, by `monotonicNs`. */
   trust: SharedArrayBuffer;
 }

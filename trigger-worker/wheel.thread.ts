@@ -13,13 +13,13 @@ const REPORT_EVERY_MS = 100;
  */
 const setup = workerData as WheelSetup;
 const port = parentPort!;
-const clock = systemClock();
+const clock = systemClock(setup.clockOffsetMs);
 const telemetry = threadTelemetry(port, clock);
 const trust = new Float64Array(setup.trust);
 const post = (message: FromWheel): void => port.postMessage(message);
 
 const { open } = (await import(setup.threadStores.module)) as StoresModule;
-const stores = await open(setup.threadStores.config, telemetry);
+const stores = await open(setup.threadStores.config, telemetry, clock);
 const wheel = await LocalWheel.open({
   stores,
   clock,

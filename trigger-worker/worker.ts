@@ -30,6 +30,8 @@ export interface WorkerOptions {
   /** Wheel threads; 0: one wheel in this thread, over the stores of the context. */
   wheels: number;
   misfireAfterMs: number;
+  /** What the wall clock of the context is off by, in ms: the clocks of the wheel threads are off by as much. */
+  clockOffsetMs: number;
   threadStores: ThreadStores;
 }
 
@@ -102,14 +104,20 @@ class TriggerWorker {
   }
 
   private openWheel(): Promise<WheelHost> {
-    const { wheels, threadStores, misfireAfterMs } = this.options;
+    const { wheels, threadStores, misfireAfterMs, clockOffsetMs } = this.options;
     const { clock, telemetry, installation } = this.context;
     if (wheels === 0) {
       const trusted = (): boolean => clock.monotonicMs() < this.trustedUntilMs;
       return LocalWheel.open({ ...this.context, misfireAfterMs, trusted });
     }
     const { id, slotsPerSet } = installation;
-    const setup = { threadStores, installation: { id, slotsPerSet }, misfireAfterMs, trust: this.sharedTrust };
+    const setup = {
+      threadStores,
+      installation: { id, slotsPerSet },
+      misfireAfterMs,
+      clockOffsetMs,
+      trust: this.sharedTrust,
+    };
     return ThreadWheel.open(setup, telemetry, (wheel, error) => this.wheelDied(wheel, error));
   }
 

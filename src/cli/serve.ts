@@ -51,10 +51,11 @@ export async function serveCommand(args: string[]): Promise<number> {
 
 async function embedded(config: Config, log: Log): Promise<Embedded> {
   const { openEmbedded } = await import('../embedded/embedded.ts');
-  const { apiKey, wheels, misfireAfterMs, retentionMs, retentionBytes } = config;
+  const { apiKey, wheels, misfireAfterMs, clockOffsetMs, retentionMs, retentionBytes } = config;
   const listen = { host: config.listenHost, port: config.listenPort };
   const folder = config.dataDir;
-  return await openEmbedded({ folder, listen, apiKey, wheels, misfireAfterMs, retentionMs, retentionBytes }, log);
+  const bounds = { misfireAfterMs, retentionMs, retentionBytes };
+  return await openEmbedded({ folder, listen, apiKey, wheels, clockOffsetMs, ...bounds }, log);
 }
 
 /** The addresses; that they are there was checked when the settings were read. */
@@ -72,7 +73,8 @@ function clusterConfig(config: Config): ClusterConfig {
 
 async function cluster(config: Config, log: Log): Promise<Roles> {
   const { open } = await import('./cluster-stores.ts');
-  const clock = systemClock();
+  const { clockOffsetMs } = config;
+  const clock = systemClock(clockOffsetMs);
   const metrics = createMetrics(log);
   const { telemetry } = metrics;
   const servers = clusterConfig(config);
@@ -103,6 +105,7 @@ async function cluster(config: Config, log: Log): Promise<Roles> {
         apiKey: config.apiKey,
         wheels: config.wheels,
         misfireAfterMs: config.misfireAfterMs,
+        clockOffsetMs,
         triggerRetention,
         threadStores: { module: siblingModule(import.meta.url, 'cluster-stores'), config: servers },
       },

@@ -15,6 +15,8 @@ export interface EmbeddedOptions {
   apiKey: string | null;
   wheels: number;
   misfireAfterMs: number;
+  /** Makes the wall clock wrong by this many ms; for tests. */
+  clockOffsetMs?: number;
   retentionMs: number;
   /** Bound of all kept triggers of a topic, in bytes. */
   retentionBytes: number;
@@ -37,7 +39,8 @@ export interface Embedded extends Roles {
  */
 export async function openEmbedded(options: EmbeddedOptions, log: Log): Promise<Embedded> {
   const folder = resolve(options.folder);
-  const clock = systemClock();
+  const { clockOffsetMs = 0 } = options;
+  const clock = systemClock(clockOffsetMs);
   const metrics = createMetrics(log);
   const { telemetry } = metrics;
   const { retentionMs, retentionBytes } = options;
@@ -62,6 +65,7 @@ export async function openEmbedded(options: EmbeddedOptions, log: Log): Promise<
         apiKey: options.apiKey,
         wheels: options.wheels,
         misfireAfterMs: options.misfireAfterMs,
+        clockOffsetMs,
         triggerRetention: { retentionMs, retentionBytes },
         threadStores: { module: siblingModule(import.meta.url, 'sqlite-stores'), config: { folder } },
       },

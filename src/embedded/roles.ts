@@ -33,6 +33,8 @@ export interface RolesOptions {
   metrics: { text(): Promise<string>; contentType: string };
   wheels: number;
   misfireAfterMs: number;
+  /** What the wall clock of `deps` is off by, in ms, for the clocks of the threads. */
+  clockOffsetMs: number;
   /** How long a trigger topic that is made here keeps its triggers. */
   triggerRetention: { retentionMs: number; retentionBytes: number };
   /** How a wheel thread opens stores of its own: a module that exports `open(config)`. */
@@ -52,8 +54,8 @@ export function rolesService(deps: RolesDeps, options: RolesOptions): Roles {
     services.push(startManager({ ...deps, deliveries: options.deliveries }, place));
   }
   if (options.roles.includes('worker')) {
-    const { wheels, misfireAfterMs, threadStores } = options;
-    services.push(startWorker(deps, { ...place, wheels, misfireAfterMs, threadStores }));
+    const { wheels, misfireAfterMs, clockOffsetMs, threadStores } = options;
+    services.push(startWorker(deps, { ...place, wheels, misfireAfterMs, clockOffsetMs, threadStores }));
   }
   let api: ReturnType<typeof apiServer> | null = null;
   if (options.roles.includes('api')) {

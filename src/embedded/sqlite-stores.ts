@@ -1,9 +1,9 @@
 import { openSqlite } from '../adapters/sqlite/stores.ts';
-import { systemClock } from '../adapters/system/clock.ts';
+import type { Clock } from '../ports/clock.ts';
 import type { Stores } from '../ports/stores.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 
 /** Stores of one more thread of a process that has the data folder already. */
-export async function open({ folder }: { folder: string }, telemetry: Telemetry): Promise<Stores> {
-  return openSqlite({ folder, clock: systemClock(), lock: 'held' }, telemetry);
+export async function open({ folder }: { folder: string }, telemetry: Telemetry, clock: Clock): Promise<Stores> {
+  return openSqlite({ folder, clock, lock: 'held' }, telemetry);
 }

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { isIP } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import { carillonError } from '../core/errors.ts';
+import { isLoopback } from '../runtime/config.ts';
 
 /** Routes that are answered without the key, so that a probe needs none. */
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/healthz', '/readyz']);
@@ -20,12 +20,6 @@ export function checkListen(host: string, apiKey: string | null): void {
     'setup-refused',
     `the API would listen on ${host}, where others reach it, without a key: set apiKey (CARILLON_API_KEY) or listen on 127.0.0.1`,
   );
-}
-
-/** 127.0.0.0/8, ::1 and localhost; a name that must be looked up may come to any address. */
-function isLoopback(host: string): boolean {
-  if (host === 'localhost' || host === '::1') return true;
-  return isIP(host) === 4 && host.startsWith('127.');
 }
 
 /** Checks `Authorization: Bearer KEY`, once, in constant time. A key in the URL counts for nothing. */

@@ -185,10 +185,10 @@ function checkTogether(config: Config): void {
       throw refused(`${name} is missing; cluster mode needs it: set ${environmentName(name)} or --${flagName(name)}`);
     }
   }
-  if (config.apiKey !== null && config.apiKey.length < API_KEY_CHARACTERS) {
-    throw refused(`apiKey is shorter than ${API_KEY_CHARACTERS} characters; make a longer one`);
+  if (config.apiKey !== null) {
+    checkApiKey(config.apiKey);
+    return;
   }
-  if (config.apiKey !== null) return;
   const servesApi = config.mode === 'embedded' || config.role === 'all' || config.role === 'api';
   const open: [SettingName, string, boolean][] = [
     ['listenHost', config.listenHost, servesApi],
@@ -198,6 +198,17 @@ function checkTogether(config: Config): void {
     if (!used || isLoopback(host)) continue;
     const mend = `set apiKey (${environmentName('apiKey')}), or ${name} to 127.0.0.1`;
     throw refused(`${name} is ${host}, which others can reach, and there is no apiKey; ${mend}`);
+  }
+}
+
+/** A key that is easily guessed, or that no header can carry (RFC 9110: visible ASCII), protects nothing or locks all out. */
+function checkApiKey(apiKey: string): void {
+  const mend = `set ${environmentName('apiKey')} to a random one, as "openssl rand -hex 24" makes it`;
+  if (apiKey.length < API_KEY_CHARACTERS) {
+    throw refused(`apiKey is shorter than ${API_KEY_CHARACTERS} characters; ${mend}`);
+  }
+  if (!/^[\x21-\x7e]+$/.test(apiKey)) {
+    throw refused(`apiKey is blank or holds spaces or other characters than visible ASCII; ${mend}`);
   }
 }
 

@@ -136,6 +136,15 @@ const SETTINGS = {
     unit: 'ms',
     reason: 'An occurrence unpublished for longer goes by the misfire policy; above any takeover or failover.',
   },
+  clockOffsetMs: {
+    kind: 'integer',
+    default: 0,
+    min: -86_400_000,
+    max: 86_400_000,
+    unit: 'ms',
+    reason:
+      'For tests: added to the wall clock of this process, to prove on one machine what holds when clocks differ.',
+  },
   logLevel: {
     kind: 'choice',
     choices: ['debug', 'info', 'warn', 'error', 'silent'],

@@ -2,8 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, inject, test } from 'vitest';
 import { resetServers, startServers, stopServers, temporaryFolder } from '../../deploy/local/instance.ts';
 import { connectMongo, type MongoSettings } from '../../src/adapters/mongodb/connect.ts';
+import { systemClock } from '../../src/adapters/system/clock.ts';
 import { LIMITS } from '../../src/core/limits.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
+import { checkClockSkew } from '../../src/runtime/start-checks.ts';
 import { dropDatabase } from '../contract/mongodb-opening.ts';
 import { sampleJob } from '../contract/samples.ts';
 
@@ -34,29 +36,15 @@ describe.skipIf(servers === null)('connectMongo', () => {
     expect(String(refused)).toContain('--replSet');
   });
 
-  test.each([LIMITS.clockSkewMs + 150, -LIMITS.clockSkewMs - 150])(
-    'refuses a clock that is %i ms off',
-    async (offMs) => {
-      const wallMs = (): number => Date.now() + offMs;
-      const refused = await connecting({ uri: servers!.mongodb, wallMs }).catch((error: unknown) => error);
-      expect(refused).toMatchObject({ code: 'setup-refused' });
-      expect(String(refused)).toMatch(offMs > 0 ? /ms ahead of MongoDB/ : /ms behind MongoDB/);
-    },
-  );
-
-  test.each([LIMITS.clockSkewMs - 150, 150 - LIMITS.clockSkewMs])('takes a clock that is %i ms off', async (offMs) => {
-    const wallMs = (): number => Date.now() + offMs;
-    const stores = await connecting({ uri: servers!.mongodb, wallMs });
-    expect(Math.abs((await stores.serverTimeMs()) - Date.now())).toBeLessThan(LIMITS.clockSkewMs);
-    await stores.close();
-    await dropDatabase(servers!.mongodb, database);
-  });
-
-  test('a slow round trip is no skew: only what lies outside of it counts', async () => {
-    // Each look at the clock is 400 ms after the one before, so half of a round trip is 200 ms.
-    let looks = 0;
-    const wallMs = (): number => Date.now() + (looks++ % 2 === 0 ? 400 : 800);
-    const stores = await connecting({ uri: servers!.mongodb, wallMs });
+  test('tells the time of the server, by which a clock that is off is refused at start', async () => {
+    const stores = await connecting({ uri: servers!.mongodb });
+    const check = (offMs: number) => checkClockSkew(systemClock(offMs), 'MongoDB', () => stores.serverTimeMs());
+    const within = LIMITS.clockSkewMs - 150;
+    const beyond = LIMITS.clockSkewMs + 150;
+    await check(within);
+    await check(-within);
+    await expect(check(beyond)).rejects.toThrow(/ms ahead of MongoDB/);
+    await expect(check(-beyond)).rejects.toThrow(/ms behind MongoDB/);
     await stores.close();
     await dropDatabase(servers!.mongodb, database);
   });

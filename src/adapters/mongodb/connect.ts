@@ -1,6 +1,5 @@
 import { type CommandStartedEvent, type Db, MongoClient } from 'mongodb';
 import { carillonError } from '../../core/errors.ts';
-import { LIMITS } from '../../core/limits.ts';
 import type { CatalogStore } from '../../ports/catalog-store.ts';
 import type { JobStore } from '../../ports/job-store.ts';
 import type { LeaseStore } from '../../ports/lease-store.ts';
@@ -21,8 +20,6 @@ export interface MongoSettings {
   database: string;
   /** A server that does not answer is told to the caller after this time, in ms; default 5,000 (the driver's are 30 s and no end). */
   timeoutMs?: number;
-  /** This machine's wall time, UTC ms; default `Date.now`. */
-  wallMs?: () => number;
   /** Told of each command as it is sent. */
   onCommand?: (event: CommandStartedEvent) => void;
 }
@@ -40,7 +37,6 @@ export interface MongoStores {
 
 /** First server version with all that is used here is 5.0; 6.0 is the first that is tested. */
 const LEAST_WIRE_VERSION = 17;
-const CLOCK_SAMPLES = 5;
 
 const INDEXES = [
   { collection: JOBS, indexes: JOB_INDEXES },
@@ -51,8 +47,8 @@ const INDEXES = [
 
 /**
  * Connects, checks the set-up and creates the indexes that are missing.
- * @throws `setup-refused` for a server without a replica set, one that is too old, a clock that is off, or missing rights;
- *   `unavailable` where no primary answers
+ * @throws `setup-refused` for a server without a replica set, one that is too old, or missing rights; `unavailable` where
+ *   no primary answers
  */
 export async function connectMongo(settings: MongoSettings, telemetry: Telemetry): Promise<MongoStores> {
   const client = clientOf(settings);
@@ -64,7 +60,6 @@ export async function connectMongo(settings: MongoSettings, telemetry: Telemetry
       return (localTime as Date).getTime();
     };
     await refuseUnfit(db);
-    await refuseSkew(serverTimeMs, settings.wallMs ?? Date.now);
     for (const { collection, indexes } of INDEXES) await db.collection(collection).createIndexes([...indexes]);
     const guard = guardOf(telemetry);
     return {
@@ -114,27 +109,5 @@ async function refuseUnfit(db: Db): Promise<void> {
   }
   if (hello['maxWireVersion'] < LEAST_WIRE_VERSION) {
     throw carillonError('setup-refused', 'MongoDB is older than 6.0: use 6.0 or newer');
-  }
-}
-
-/**
- * The server's time belongs to some moment of the round trip, so the half of it is both the estimate and the doubt. Of
- * several samples the shortest round trip counts.
- */
-async function refuseSkew(serverTimeMs: () => Promise<number>, wallMs: () => number): Promise<void> {
-  let best = { skewMs: 0, doubtMs: Number.POSITIVE_INFINITY };
-  for (let i = 0; i < CLOCK_SAMPLES; i += 1) {
-    const before = wallMs();
-    const server = await serverTimeMs();
-    const doubtMs = (wallMs() - before) / 2;
-    if (doubtMs < best.doubtMs) best = { skewMs: before + doubtMs - server, doubtMs };
-  }
-  const { skewMs, doubtMs } = best;
-  if (Math.abs(skewMs) - doubtMs > LIMITS.clockSkewMs) {
-    throw carillonError(
-      'setup-refused',
-      `this machine's clock is ${Math.round(Math.abs(skewMs))} ms ${skewMs > 0 ? 'ahead of' : 'behind'} MongoDB's, more ` +
-        `than ${LIMITS.clockSkewMs} ms: synchronise both (NTP, chrony)`,
-    );
   }
 }

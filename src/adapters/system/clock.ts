@@ -3,8 +3,11 @@ import type { Clock } from '../../ports/clock.ts';
 /** Greatest wait of one Node timer, in ms: a longer one would end after 1 ms. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
-/** The clock of this machine: `Date.now` for wall time, `performance.now` for monotonic time, Node's timers for waits. */
-export function systemClock(): Clock {
+/**
+ * The clock of this machine: `Date.now` for wall time, `performance.now` for monotonic time, Node's timers for waits.
+ * `wallOffsetMs` (ms, either sign) is added to wall time: a clock that is wrong, as tests of the guarantees need it.
+ */
+export function systemClock(wallOffsetMs = 0): Clock {
   const monotonicMs = (): number => performance.now();
 
   function after(ms: number, run: () => void): () => void {
@@ -27,7 +30,7 @@ export function systemClock(): Clock {
   }
 
   return {
-    wallMs: () => Date.now(),
+    wallMs: () => Date.now() + wallOffsetMs,
     monotonicMs,
     after,
     async sleep(ms, signal) {

@@ -152,6 +152,8 @@ describe('settings: what is refused, by name and with the mend', () => {
       /adminHost is ::/,
     ],
     ['a short key', () => load([], { CARILLON_API_KEY: 'hush' }), /apiKey is shorter than 16 characters/],
+    ['a blank key', () => load([], { CARILLON_API_KEY: ' '.repeat(20) }), /apiKey is blank .*CARILLON_API_KEY/],
+    ['a key no header carries', () => load([], { CARILLON_API_KEY: 'hush hush hush hush' }), /holds spaces/],
   ];
   it.each(refusals)('%s', (_, attempt, message) => {
     expect(attempt).toThrow(expect.objectContaining({ code: 'setup-refused', detail: expect.stringMatching(message) }));

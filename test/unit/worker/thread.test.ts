@@ -75,7 +75,7 @@ test('two wheel threads fire the slots of one file, each trigger once and on tim
   const place = { host: 'here', pid: process.pid };
   const worker = startWorker(
     { stores, clock, telemetry: told, installation },
-    { ...place, wheels: 2, misfireAfterMs: 10_000, threadStores },
+    { ...place, wheels: 2, misfireAfterMs: 10_000, clockOffsetMs: 0, threadStores },
   );
   await worker.start();
   cleanups.push(() => worker.stop());

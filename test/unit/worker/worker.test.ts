@@ -11,7 +11,14 @@ async function withWorker(): Promise<{ world: World; start(): Promise<Service> }
   const start = async (): Promise<Service> => {
     const worker = startWorker(
       { stores: world.stores, clock: world.clock, telemetry: world.told, installation: { id: 'i', slotsPerSet: 1 } },
-      { host: 'here', pid: 1, wheels: 0, misfireAfterMs: 10_000, threadStores: { module: '', config: null } },
+      {
+        host: 'here',
+        pid: 1,
+        wheels: 0,
+        misfireAfterMs: 10_000,
+        clockOffsetMs: 0,
+        threadStores: { module: '', config: null },
+      },
     );
     await worker.start();
     return worker;
