@@ -52,12 +52,12 @@ describe('day of week', () => {
     ]);
   });
 
-  test.each([['0-7'], ['1-7'], ['*'], ['SUN-SAT'], ['*/1']])('%s is every day', (field) => {
+  test.each([['0-7'], ['1-7'], ['*'], ['SUN-SAT'], ['*/1'], ['sun-07'], ['07-6']])('%s is every day', (field) => {
     expect(dates(`0 0 * * ${field}`, '2027-01-01T12:00:00Z', 8)).toHaveLength(8);
     expect(dates(`0 0 * * ${field}`, '2027-01-01T12:00:00Z', 8).at(-1)).toBe('2027-01-09');
   });
 
-  test.each([['7-7'], ['7'], ['0'], ['sun'], ['0,7']])('%s is Sunday', (field) => {
+  test.each([['7-7'], ['7'], ['0'], ['sun'], ['0,7'], ['07'], ['07-7'], ['7-007']])('%s is Sunday', (field) => {
     expect(dates(`0 0 * * ${field}`, '2027-01-01T00:00:00Z', 2)).toEqual(['2027-01-03', '2027-01-10']);
   });
 });

@@ -69,8 +69,8 @@ export function rangeOf(kind: FieldKind, item: string, text: string): [first: nu
   const first = readValue(kind, item, firstText!);
   if (lastText === undefined) return [first, undefined];
   const last = readValue(kind, item, lastText);
-  // "5-7" in the day of the week ends on the Sunday after; "0-7" is the whole week.
-  if (kind === FIELDS.dayOfWeek && lastText === '7') return [first, first === 0 && firstText === '7' ? 0 : 7];
+  // "5-7" in the day of the week ends on the Sunday after; "0-7" is the whole week, "7-7" a Sunday.
+  if (kind === FIELDS.dayOfWeek && Number(lastText) === 7) return [first, Number(firstText) === 7 ? 0 : 7];
   if (last >= first) return [first, last];
   if (kind.cycle === 0) throw fieldError(kind, item, 'is a range that ends before it begins');
   return [first, last + kind.cycle];
