@@ -49,6 +49,9 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
+/** Characters of an offending part that are shown: it comes from outside and may have any length. */
+const TOKEN_CHARS = 80;
+
 /** Where in a request the fault is: `field` is a JSON pointer-like path (`schedule.expression`), `token` the offending part. */
 export interface ErrorPlace {
   field?: string;
@@ -68,7 +71,7 @@ export class CarillonError extends Error {
     this.code = code;
     this.detail = detail;
     this.field = place.field;
-    this.token = place.token;
+    this.token = place.token?.slice(0, TOKEN_CHARS).toWellFormed();
   }
 
   get retryable(): boolean {

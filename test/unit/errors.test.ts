@@ -54,4 +54,9 @@ describe('errors', () => {
     expect(isCode(error, 'internal')).toBe(false);
     expect(isCode(cause, 'internal')).toBe(false);
   });
+
+  it('show at most 80 characters of a token, and no half of a surrogate pair', () => {
+    const token = `${'x'.repeat(79)}📦${'y'.repeat(1_000_000)}`;
+    expect(carillonError('zone-unknown', 'it', { token }).token).toBe(`${'x'.repeat(79)}\ufffd`);
+  });
 });

@@ -20,9 +20,9 @@ export function parseInstant(text: string, field: string): number {
     refuse('is not a time with an offset, such as 2027-01-31T09:00:00Z or 2027-01-31T09:00:00.500+01:00');
   }
   const ms = Date.parse(text);
-  // Date.parse lets 02-30 run on into March; the calendar date must come back as it was written.
-  const midnight = Date.parse(`${text.slice(0, 10)}T00:00:00Z`);
-  if (Number.isNaN(ms) || new Date(midnight).toISOString().slice(0, 10) !== text.slice(0, 10)) refuse('does not exist');
+  // Date.parse lets 02-30 run on into March, and 24:00 into the next day; date and hour must come back as they were written.
+  const hour = Date.parse(`${text.slice(0, 13)}:00:00Z`);
+  if (Number.isNaN(ms) || new Date(hour).toISOString().slice(0, 13) !== text.slice(0, 13)) refuse('does not exist');
   if (ms < 0 || ms > LIMITS.timeMaxMs) refuse('is not between 1970 and 9999');
   return ms;
 }

@@ -89,12 +89,18 @@ export function normalSchedule(
 export function firstOccurrence(compiled: CompiledSchedule, schedule: Schedule, afterMs: number): number {
   const first = compiled.next(afterMs);
   if (first !== NO_OCCURRENCE) return first;
+  if (compiled.endMs <= afterMs) {
+    throw carillonError('schedule-impossible', `bounds.endMs is not after ${formatInstant(Math.max(0, afterMs))}`, {
+      field: 'bounds.endMs',
+      token: formatInstant(compiled.endMs),
+    });
+  }
   const field = { cron: 'schedule.expression', rate: 'schedule.anchorMs', once: 'schedule.atMs' }[schedule.kind];
   const what = schedule.kind === 'cron' ? `"${schedule.expression}"` : `a schedule of kind "${schedule.kind}"`;
   throw carillonError(
     'schedule-impossible',
     `${what} has no occurrence after ${formatInstant(Math.max(0, afterMs))}; check day-of-month, month and year, start and end, and the calendars`,
-    { field },
+    { field, ...(schedule.kind === 'cron' && { token: schedule.expression }) },
   );
 }
 

@@ -3,7 +3,7 @@ import { Calendar } from '../../../src/core/schedule/calendar.ts';
 import { formatInstant } from '../../../src/core/schedule/iso.ts';
 import { misfire } from '../../../src/core/schedule/misfire.ts';
 import { preview } from '../../../src/core/schedule/preview.ts';
-import { compileSchedule, nominalTimes, normalSchedule } from '../../../src/core/schedule/schedule.ts';
+import { compileSchedule, firstOccurrence, nominalTimes, normalSchedule } from '../../../src/core/schedule/schedule.ts';
 import type { CalendarDefinition, Schedule, ScheduleBounds } from '../../../src/core/schedule/types.ts';
 
 const NOW = Date.UTC(2027, 0, 1);
@@ -185,6 +185,21 @@ describe('bounds', () => {
     expect(() => compileSchedule(schedule as Schedule, {}, { createdMs: NOW })).toThrow(
       expect.objectContaining({ code: 'schedule-invalid', field }),
     );
+  });
+
+  test('without an occurrence, the refusal names the end that is over, or else the schedule', () => {
+    const refusal = (schedule: Schedule, bounds: ScheduleBounds) => {
+      const compiled = compileSchedule(schedule, bounds, { createdMs: NOW });
+      return expect(() => firstOccurrence(compiled, schedule, NOW));
+    };
+    const code = 'schedule-impossible';
+    const over = { code, field: 'bounds.endMs', token: '2027-01-01T00:00:00Z' };
+    refusal(daily, { endMs: NOW }).toThrow(expect.objectContaining(over));
+    refusal({ kind: 'rate', everyMs: 1_000 }, { endMs: NOW }).toThrow(expect.objectContaining(over));
+    const of2026: Schedule = { kind: 'cron', expression: '0 0 9 * * ? 2026' };
+    const named = { code, field: 'schedule.expression', token: of2026.expression };
+    refusal(of2026, {}).toThrow(expect.objectContaining(named));
+    refusal(of2026, { endMs: NOW + 1 }).toThrow(expect.objectContaining(named));
   });
 
   test('the greatest time is the last occurrence of everything', () => {

@@ -80,7 +80,10 @@ function splitFields(expression: unknown): string[] {
   };
   if (typeof expression !== 'string') return refuse('the cron expression must be a text');
   if (expression.length > LIMITS.cronExpressionChars) {
-    return refuse(`the cron expression is longer than ${LIMITS.cronExpressionChars} characters`);
+    return refuse(
+      `the cron expression is longer than ${LIMITS.cronExpressionChars} characters`,
+      `${expression.slice(0, 40)}…`,
+    );
   }
   const text = expression.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, '');
   if (text.startsWith('@')) {
