@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 import { tellFault } from './fault.ts';
 import type { Command } from './options.ts';
 
