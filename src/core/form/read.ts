@@ -23,9 +23,7 @@ export function readDefinition(form: Read<Omit<JobForm, 'key'>>, nowMs: number):
   const { misfire, payload, contentType, description, labels } = form;
   checkPayload(payload);
   checkBytes('description', description, LIMITS.descriptionBytes);
-  for (const [label, value] of Object.entries(labels ?? {})) {
-    checkBytes(`labels.${label}`, value, LIMITS.labelValueBytes);
-  }
+  checkLabels(labels);
   return {
     schedule: readSchedule(form.schedule, nowMs),
     bounds: readBounds(form),
@@ -71,7 +69,8 @@ export function readBounds(
 export function readPatch(form: Read<JobPatch>, nowMs: number): DefinitionPatch {
   const { schedule, misfire, payload, contentType, description, labels, maxCount, spreadMs, calendars } = form;
   checkPayload(payload);
-  checkBytes('description', description ?? undefined, LIMITS.descriptionBytes);
+  checkBytes('description', description, LIMITS.descriptionBytes);
+  checkLabels(labels);
   const bounds = given({
     startMs: instantOrNull(form.start, 'start'),
     endMs: instantOrNull(form.end, 'end'),
@@ -92,16 +91,31 @@ export function readPatch(form: Read<JobPatch>, nowMs: number): DefinitionPatch 
 
 function patchSchedule(form: NonNullable<JobPatch['schedule']>, nowMs: number): Record<string, unknown> {
   const { anchor, at, delayMs, kind, ...rest } = form;
-  if (delayMs !== undefined && delayMs !== null && at !== undefined) {
-    throw carillonError('request-invalid', 'a schedule has either at or delayMs', { field: 'schedule.delayMs' });
+  if (kind === 'delay') return patchDelay(form, nowMs);
+  if (delayMs !== undefined) {
+    throw carillonError('request-invalid', 'schedule.delayMs goes with kind "delay"', { field: 'schedule.delayMs' });
   }
-  const delayed = typeof delayMs === 'number' ? nowMs + delayMs : undefined;
   return given({
     ...rest,
-    kind: kind === 'delay' || delayed !== undefined ? 'once' : (kind ?? undefined),
+    kind,
     anchorMs: instantOrNull(anchor, 'schedule.anchor'),
-    atMs: delayed ?? instantOrNull(at, 'schedule.at'),
+    atMs: instantOrNull(at, 'schedule.at'),
   });
+}
+
+/** A delay is no kind that is stored, so there is nothing that a part of one could be merged with: it comes whole. */
+function patchDelay({ kind: _, delayMs, ...others }: NonNullable<JobPatch['schedule']>, nowMs: number) {
+  const [other] = Object.keys(others);
+  if (other !== undefined) {
+    throw carillonError('request-invalid', `a schedule of kind "delay" has no ${other}`, {
+      field: `schedule.${other}`,
+      token: other,
+    });
+  }
+  if (typeof delayMs !== 'number') {
+    throw carillonError('request-invalid', 'schedule.delayMs is missing', { field: 'schedule.delayMs' });
+  }
+  return { kind: 'once', atMs: nowMs + delayMs };
 }
 
 function instantOrNull(text: string | null | undefined, field: string): number | null | undefined {
@@ -124,8 +138,14 @@ function checkPayload(payload: string | undefined): void {
   );
 }
 
-function checkBytes(field: string, text: string | undefined, most: number): void {
-  if (text === undefined || byteLength(text) <= most) return;
+function checkLabels(labels: Record<string, string | null> | null | undefined): void {
+  for (const [label, value] of Object.entries(labels ?? {})) {
+    checkBytes(`labels.${label}`, value, LIMITS.labelValueBytes);
+  }
+}
+
+function checkBytes(field: string, text: string | null | undefined, most: number): void {
+  if (text === undefined || text === null || byteLength(text) <= most) return;
   throw carillonError('request-invalid', `${field} has more than ${most} bytes of UTF-8`, { field });
 }
 

@@ -1,5 +1,6 @@
 import { carillonError } from '../../core/errors.ts';
 import type { Job, JobDefinition } from '../../core/job.ts';
+import { LIMITS } from '../../core/limits.ts';
 import type { DefinitionPatch } from '../../core/messages.ts';
 import type { Schedule } from '../../core/schedule/types.ts';
 
@@ -32,7 +33,13 @@ export function patched(job: Job, patch: DefinitionPatch): JobDefinition {
   const description = patch.description === undefined ? job.description : patch.description;
   if (description !== undefined && description !== null) definition['description'] = description;
   const labels = patch.labels === null ? {} : merged({ ...job.labels }, patch.labels);
-  if (Object.keys(labels).length > 0) definition['labels'] = labels;
+  const { length } = Object.keys(labels);
+  if (length > LIMITS.labelsPerJob) {
+    throw carillonError('request-invalid', `labels: the job would have ${length}, at most ${LIMITS.labelsPerJob}`, {
+      field: 'labels',
+    });
+  }
+  if (length > 0) definition['labels'] = labels;
   return definition as unknown as JobDefinition;
 }
 

@@ -87,6 +87,18 @@ export const fields: BadRequest[] = [
   patch('a zone that is none (O-CR-18)', { schedule: { zone: 'Mars/Phobos' } }, 'schedule.zone', {
     code: 'zone-unknown',
   }),
+  patch(
+    '32 labels more (it has one)',
+    { labels: Object.fromEntries(Array.from({ length: 32 }, (_, i) => [`l${i}`, ''])) },
+    'labels',
+  ),
+  patch('a label with too many bytes', { labels: { a: '漢'.repeat(100) } }, 'labels.a'),
+  patch('a delay of a cron', { schedule: { kind: 'cron', delayMs: 5 } }, 'schedule.delayMs'),
+  patch('a delay of a time', { schedule: { kind: 'once', delayMs: 5 } }, 'schedule.delayMs'),
+  patch('a delay of a job that has none', { schedule: { delayMs: 5 } }, 'schedule.delayMs'),
+  patch('a delay without its length', { schedule: { kind: 'delay' } }, 'schedule.delayMs'),
+  patch('a delay of null', { schedule: { kind: 'delay', delayMs: null } }, 'schedule.delayMs'),
+  patch('a delay with a time', { schedule: { kind: 'delay', delayMs: 5, at: '2099-01-01T00:00:00Z' } }, 'schedule.at'),
   patch('a list', [], 'body'),
   { ...create('another key in the body', job({}), 'key'), method: 'PUT', url: THERE },
   {
