@@ -1,12 +1,14 @@
 import { resolve } from 'node:path';
 import { openSqlite } from '../adapters/sqlite/stores.ts';
 import { systemClock } from '../adapters/system/clock.ts';
+import { endFormer } from '../engine/allot/former.ts';
 import { firstStart } from '../management/first-start.ts';
 import type { Stores } from '../ports/stores.ts';
 import type { Log } from '../runtime/log.ts';
 import { createMetrics } from '../runtime/metrics.ts';
 import { type Roles, rolesService } from './roles.ts';
 import { siblingModule } from './sibling.ts';
+import type { SqliteThread } from './sqlite-stores.ts';
 import { PROGRAM_VERSION } from './version.ts';
 
 export interface EmbeddedOptions {
@@ -45,7 +47,9 @@ export async function openEmbedded(options: EmbeddedOptions, log: Log): Promise<
   const { telemetry } = metrics;
   const { retentionMs, retentionBytes } = options;
   const stores = openSqlite({ folder, clock }, telemetry);
+  const thread: SqliteThread = { folder, writeLock: stores.writeLock };
   try {
+    await endFormer(stores.leases);
     const installation = await firstStart(stores, clock, {
       slotsPerSet: SLOTS,
       lanesPerSlot: 1,
@@ -67,7 +71,7 @@ export async function openEmbedded(options: EmbeddedOptions, log: Log): Promise<
         misfireAfterMs: options.misfireAfterMs,
         clockOffsetMs,
         triggerRetention: { retentionMs, retentionBytes },
-        threadStores: { module: siblingModule(import.meta.url, 'sqlite-stores'), config: { folder } },
+        threadStores: { module: siblingModule(import.meta.url, 'sqlite-stores'), config: thread },
       },
     );
     return {

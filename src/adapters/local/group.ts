@@ -52,7 +52,7 @@ export class LocalMember implements GroupMember {
     this.#topic = topic;
     this.#handler = handler;
     this.#closed = closed;
-    this.#unwatch = context.log.watch(topic, () => this.#balance());
+    this.#unwatch = context.log.watch([topic], () => this.#balance());
     context.log.groups.enter(group, topic, this.#name);
     this.#balance();
   }
@@ -110,6 +110,7 @@ export class LocalMember implements GroupMember {
       this.#works.get(partition)?.stop.abort();
       return reader;
     }
+    void reader.close();
     return new LocalReader(log, clock, this.#topic, partition, 'first');
   }
 

@@ -18,8 +18,8 @@ export interface Log {
   /** Records from an offset on, in order; none for a topic or partition that does not exist. */
   read(topic: string, partition: number, from: number, maxRecords: number): BusRecord[];
   groups: GroupTable;
-  /** Calls back after a change of a topic or of a group on it, by whoever it was; the answer ends it. */
-  watch(topic: string, changed: () => void): () => void;
+  /** Calls back after a change of what is named (as in `Watchers`), by whoever it was; the answer ends it. */
+  watch(names: readonly string[], changed: () => void): () => void;
   /** Runs something soon: how long writes that come in meanwhile may wait to share one durable step. */
   soon(run: () => void): void;
   close(): void;

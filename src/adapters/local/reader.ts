@@ -2,6 +2,7 @@ import { carillonError } from '../../core/errors.ts';
 import type { BusReader, BusRecord } from '../../ports/bus.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log, Offsets } from './log.ts';
+import { recordsOf } from './watchers.ts';
 
 const READ_RECORDS = 1_000;
 
@@ -26,6 +27,9 @@ export class LocalReader implements BusReader {
   readonly #closed = new AbortController();
   /** Aborted when the reader is closed. */
   readonly closed: AbortSignal = this.#closed.signal;
+  readonly #unwatch: () => void;
+  /** Ends the present waits. */
+  readonly #waiting = new Set<() => void>();
   #position: number;
 
   constructor(log: Log, clock: Clock, topic: string, partition: number, from: number | 'first' | 'end') {
@@ -36,6 +40,7 @@ export class LocalReader implements BusReader {
     const { first, end } = offsetsAt(log, topic, partition);
     this.#position = from === 'first' ? first : from === 'end' ? end : from;
     this.#refuseSkip(first);
+    this.#unwatch = log.watch([topic, recordsOf(topic, partition)], () => this.#wake());
   }
 
   get position(): number {
@@ -80,15 +85,21 @@ export class LocalReader implements BusReader {
     );
   }
 
-  /** Ends with the next change of the topic, at close, or after `maxMs`. */
-  async #change(maxMs: number): Promise<void> {
-    const woken = new AbortController();
-    const wake = (): void => woken.abort();
-    const unwatch = this.#log.watch(this.#topic, wake);
-    this.closed.addEventListener('abort', wake);
-    await this.#clock.sleep(maxMs, woken.signal);
-    this.closed.removeEventListener('abort', wake);
-    unwatch();
+  /** Ends with the next change of the partition, at close, or after `maxMs`. */
+  #change(maxMs: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const cancel = this.#clock.after(maxMs, () => done());
+    const done = (): void => {
+      cancel();
+      this.#waiting.delete(done);
+      resolve();
+    };
+    this.#waiting.add(done);
+    return promise;
+  }
+
+  #wake(): void {
+    for (const done of this.#waiting) done();
   }
 
   async caughtUp(): Promise<boolean> {
@@ -99,5 +110,7 @@ export class LocalReader implements BusReader {
 
   async close(): Promise<void> {
     this.#closed.abort();
+    this.#unwatch();
+    this.#wake();
   }
 }

@@ -1,24 +1,30 @@
-/** Who wants to know of changes, by topic. */
-export class Watchers {
-  readonly #byTopic = new Map<string, Set<() => void>>();
+/** What is told when records were added to a partition; a topic's own name tells of the topic and of groups on it. */
+export function recordsOf(topic: string, partition: number): string {
+  return `${topic}/${partition}`;
+}
 
-  watch(topic: string, changed: () => void): () => void {
-    let all = this.#byTopic.get(topic);
-    if (all === undefined) {
-      all = new Set();
-      this.#byTopic.set(topic, all);
+/** Who wants to know of changes, by what changed. */
+export class Watchers {
+  readonly #byName = new Map<string, Set<() => void>>();
+
+  watch(names: readonly string[], changed: () => void): () => void {
+    for (const name of names) {
+      const all = this.#byName.get(name);
+      if (all === undefined) this.#byName.set(name, new Set([changed]));
+      else all.add(changed);
     }
-    const own = all;
-    own.add(changed);
     return () => {
-      own.delete(changed);
-      if (own.size === 0 && this.#byTopic.get(topic) === own) this.#byTopic.delete(topic);
+      for (const name of names) {
+        const all = this.#byName.get(name);
+        all?.delete(changed);
+        if (all?.size === 0) this.#byName.delete(name);
+      }
     };
   }
 
-  tell(topics: Iterable<string>): void {
-    for (const topic of topics) {
-      for (const changed of this.#byTopic.get(topic) ?? []) changed();
+  tell(names: Iterable<string>): void {
+    for (const name of names) {
+      for (const changed of this.#byName.get(name) ?? []) changed();
     }
   }
 }

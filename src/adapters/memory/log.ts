@@ -3,7 +3,7 @@ import type { BusMessage, BusRecord, GroupOffset, TopicMessages, TopicSpec } fro
 import type { Clock } from '../../ports/clock.ts';
 import { admit } from '../local/admission.ts';
 import type { GroupTable, Log, LogEntry, Offsets, WriteResult } from '../local/log.ts';
-import { Watchers } from '../local/watchers.ts';
+import { recordsOf, Watchers } from '../local/watchers.ts';
 
 /** A compacted partition is compacted when it has this many records, and again each time they have doubled. */
 const COMPACT_FROM_RECORDS = 1_000;
@@ -157,8 +157,10 @@ export class MemoryLog implements Log {
     for (const { topic, messages } of batch) {
       if (messages.length === 0) continue;
       const { partitions, compacted } = this.#topics.get(topic)!;
-      touched.add(topic);
-      for (const message of messages) this.#appendOne(partitions[message.partition]!, message, timestampMs, compacted);
+      for (const message of messages) {
+        touched.add(recordsOf(topic, message.partition));
+        this.#appendOne(partitions[message.partition]!, message, timestampMs, compacted);
+      }
     }
   }
 
@@ -189,8 +191,8 @@ export class MemoryLog implements Log {
     return records.slice(start, start + maxRecords);
   }
 
-  watch(topic: string, changed: () => void): () => void {
-    return this.#watchers.watch(topic, changed);
+  watch(names: readonly string[], changed: () => void): () => void {
+    return this.#watchers.watch(names, changed);
   }
 
   soon(run: () => void): void {

@@ -3,8 +3,8 @@ import { BroadcastChannel } from 'node:worker_threads';
 import { Watchers } from '../local/watchers.ts';
 
 /**
- * Tells everybody in this process, in this thread and in others, which topics a commit has changed: readers wait for this and
- * ask the file only then, so an idle one costs nothing.
+ * Tells everybody in this process, in this thread and in others, what a commit has changed (names as in `Watchers`): readers
+ * wait for this and ask the file only then, so an idle one costs nothing.
  */
 export class Changes {
   readonly #watchers = new Watchers();
@@ -16,15 +16,15 @@ export class Changes {
     this.#channel.unref();
   }
 
-  watch(topic: string, changed: () => void): () => void {
-    return this.#watchers.watch(topic, changed);
+  watch(names: readonly string[], changed: () => void): () => void {
+    return this.#watchers.watch(names, changed);
   }
 
   /** To be called after the commit: whoever is told reads at once. */
-  tell(topics: readonly string[]): void {
-    if (topics.length === 0) return;
-    this.#channel.postMessage(topics);
-    this.#watchers.tell(topics);
+  tell(names: readonly string[]): void {
+    if (names.length === 0) return;
+    this.#channel.postMessage(names);
+    this.#watchers.tell(names);
   }
 
   close(): void {

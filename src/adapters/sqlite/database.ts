@@ -1,5 +1,6 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { carillonError } from '../../core/errors.ts';
+import { WriteLock } from './write-lock.ts';
 
 /** How long a statement waits for the write lock that another thread of this process has, in ms. */
 const BUSY_TIMEOUT_MS = 5_000;
@@ -16,6 +17,16 @@ const CACHE_KIB = 16 * 1024;
  */
 const UNAVAILABLE = new Set([5, 6, 8, 10, 13, 14]);
 
+export interface DatabaseOptions {
+  /**
+   * `power` (default): commits survive the end of the process and of the power. `run`: they are not waited for, since
+   * nobody reads them after the end of the process; a loss of power may take the last ones, never the whole file.
+   */
+  outlives?: 'power' | 'run';
+  /** The turn to write, shared with the other connections of this process to this file. */
+  lock?: WriteLock;
+}
+
 export type Value = SQLInputValue;
 export type Row = Record<string, unknown>;
 
@@ -30,15 +41,19 @@ export type Row = Record<string, unknown>;
 export class Database {
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
+  readonly #lock: WriteLock;
+  /** Inside `write`: the lock is held. */
+  #writing = false;
 
-  constructor(file: string) {
+  constructor(file: string, { outlives = 'power', lock = new WriteLock() }: DatabaseOptions = {}) {
+    this.#lock = lock;
     this.#db = guarded(() => new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS }));
     // Pages that become free can be given back to the file system: to be chosen before the first page is written.
     if (this.get<{ page_count: number }>('PRAGMA page_count')!.page_count === 0) {
       this.exec('PRAGMA auto_vacuum = INCREMENTAL');
     }
     this.exec('PRAGMA journal_mode = WAL');
-    this.exec('PRAGMA synchronous = FULL');
+    this.exec(`PRAGMA synchronous = ${outlives === 'power' ? 'FULL' : 'NORMAL'}`);
     this.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
     this.exec(`PRAGMA journal_size_limit = ${LOG_FILE_BYTES}`);
     this.exec(`PRAGMA cache_size = -${CACHE_KIB}`);
@@ -60,7 +75,8 @@ export class Database {
   /** Runs a statement that changes rows and answers how many. */
   run(sql: string, ...values: Value[]): number {
     const statement = this.statement(sql);
-    return guarded(() => Number(statement.run(...values).changes));
+    const run = (): number => guarded(() => Number(statement.run(...values).changes));
+    return this.#writing ? run() : this.#alone(run);
   }
 
   get<T = Row>(sql: string, ...values: Value[]): T | undefined {
@@ -78,14 +94,27 @@ export class Database {
    * what it changes.
    */
   write<T>(change: () => T): T {
-    this.exec('BEGIN IMMEDIATE');
+    return this.#alone(() => {
+      this.exec('BEGIN IMMEDIATE');
+      try {
+        const result = change();
+        this.exec('COMMIT');
+        return result;
+      } catch (error) {
+        if (this.#db.isTransaction) this.exec('ROLLBACK');
+        throw error;
+      }
+    });
+  }
+
+  #alone<T>(run: () => T): T {
+    this.#lock.acquire();
+    this.#writing = true;
     try {
-      const result = change();
-      this.exec('COMMIT');
-      return result;
-    } catch (error) {
-      if (this.#db.isTransaction) this.exec('ROLLBACK');
-      throw error;
+      return run();
+    } finally {
+      this.#writing = false;
+      this.#lock.release();
     }
   }
 

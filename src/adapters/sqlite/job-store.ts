@@ -159,6 +159,10 @@ export class SqliteJobStore implements JobStore {
     // Nothing is before the empty texts; a row is behind the last one when its (cluster, key) is greater.
     const { cluster, key } = after ?? { cluster: '', key: '' };
     const paging = '(cluster, key) > (?, ?) ORDER BY cluster, key LIMIT ?';
+    if ('moving' in what) {
+      const sql = `SELECT ${COLUMNS} FROM jobs WHERE deleted = 0 AND doc ->> '$.move' IS NOT NULL AND ${paging}`;
+      return this.#db.all<JobRow>(sql, cluster, key, limit).map(jobOf);
+    }
     if ('calendar' in what) {
       const sql = `SELECT ${COLUMNS} FROM job_calendars JOIN jobs USING (cluster, key) WHERE calendar = ? AND ${paging}`;
       return this.#db.all<JobRow>(sql, what.calendar, cluster, key, limit).map(jobOf);

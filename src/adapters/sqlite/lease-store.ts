@@ -9,45 +9,52 @@ interface SessionRow {
 
 const sessionOf = ({ beat, doc }: SessionRow): Session => ({ ...(JSON.parse(doc) as Session), beat });
 
+/**
+ * Sessions and leadership are renewed several times a second and are of no use after the end of the process (whoever takes
+ * the folder ends them), so they stand in a file of their own: no fsync, and no turn among those who write triggers. Leases
+ * stand with the data, since their epochs must never go back.
+ */
 export class SqliteLeaseStore implements LeaseStore {
   readonly #db: Database;
+  readonly #run: Database;
 
-  constructor(db: Database) {
+  constructor(db: Database, run: Database) {
     this.#db = db;
+    this.#run = run;
   }
 
   async openSession(session: Session): Promise<void> {
     const sql = 'INSERT INTO sessions (incarnation, beat, doc) VALUES (?, ?, ?)';
-    this.#db.run(sql, session.incarnation, session.beat, JSON.stringify(session));
+    this.#run.run(sql, session.incarnation, session.beat, JSON.stringify(session));
   }
 
   async renewSession(incarnation: string, report: SessionReport): Promise<boolean> {
-    return this.#db.write(() => {
-      const row = this.#db.get<SessionRow>('SELECT beat, doc FROM sessions WHERE incarnation = ?', incarnation);
+    return this.#run.write(() => {
+      const row = this.#run.get<SessionRow>('SELECT beat, doc FROM sessions WHERE incarnation = ?', incarnation);
       if (row === undefined) return false;
       const sql = 'UPDATE sessions SET beat = beat + 1, doc = ? WHERE incarnation = ?';
-      return this.#db.run(sql, JSON.stringify({ ...sessionOf(row), ...report }), incarnation) === 1;
+      return this.#run.run(sql, JSON.stringify({ ...sessionOf(row), ...report }), incarnation) === 1;
     });
   }
 
   async endSession(incarnation: string, seenBeat: number | null): Promise<boolean> {
     const sql = 'DELETE FROM sessions WHERE incarnation = ? AND beat = coalesce(?, beat)';
-    return this.#db.run(sql, incarnation, seenBeat) === 1;
+    return this.#run.run(sql, incarnation, seenBeat) === 1;
   }
 
   async sessions(): Promise<Session[]> {
-    return this.#db.all<SessionRow>('SELECT beat, doc FROM sessions ORDER BY incarnation').map(sessionOf);
+    return this.#run.all<SessionRow>('SELECT beat, doc FROM sessions ORDER BY incarnation').map(sessionOf);
   }
 
   async lead(role: string, incarnation: string, seen: { term: number; beat: number } | null): Promise<Leadership> {
-    return this.#db.write(() => {
+    return this.#run.write(() => {
       const now = this.#leader(role);
       const kept = now?.holder === incarnation;
       const free = now === undefined || now.holder === null || (now.term === seen?.term && now.beat === seen.beat);
-      if (kept) this.#db.run('UPDATE leaders SET beat = beat + 1 WHERE role = ?', role);
+      if (kept) this.#run.run('UPDATE leaders SET beat = beat + 1 WHERE role = ?', role);
       else if (free) {
         const sql = 'INSERT OR REPLACE INTO leaders (role, holder, term, beat) VALUES (?, ?, ?, 0)';
-        this.#db.run(sql, role, incarnation, (now?.term ?? 0) + 1);
+        this.#run.run(sql, role, incarnation, (now?.term ?? 0) + 1);
       }
       const { holder, term, beat } = this.#leader(role)!;
       return { holder: holder!, term, beat, mine: holder === incarnation };
@@ -55,11 +62,11 @@ export class SqliteLeaseStore implements LeaseStore {
   }
 
   #leader(role: string): { holder: string | null; term: number; beat: number } | undefined {
-    return this.#db.get('SELECT holder, term, beat FROM leaders WHERE role = ?', role);
+    return this.#run.get('SELECT holder, term, beat FROM leaders WHERE role = ?', role);
   }
 
   async resign(role: string, incarnation: string): Promise<void> {
-    this.#db.run('UPDATE leaders SET holder = NULL WHERE role = ? AND holder = ?', role, incarnation);
+    this.#run.run('UPDATE leaders SET holder = NULL WHERE role = ? AND holder = ?', role, incarnation);
   }
 
   async createSlots(slots: readonly { delivery: Delivery; slot: number }[]): Promise<void> {

@@ -3,6 +3,7 @@ import type { BusMessage, BusRecord, TopicMessages, TopicSpec } from '../../port
 import type { Clock } from '../../ports/clock.ts';
 import { admit } from '../local/admission.ts';
 import type { Log, LogEntry, Offsets, WriteResult } from '../local/log.ts';
+import { recordsOf } from '../local/watchers.ts';
 import type { Changes } from './changes.ts';
 import type { Database } from './database.ts';
 import { SqliteGroups } from './groups.ts';
@@ -132,15 +133,13 @@ export class SqliteLog implements Log {
     const { good, failures } = admit(batch, (topic) => this.#topic(topic)?.partitions ?? 0);
     if (lane !== undefined && failures.length > 0) return { fenced: false, failures };
     for (const one of good) {
-      if (one.messages.length === 0) continue;
-      touched.add(one.topic);
-      this.#append(one, tails);
+      if (one.messages.length > 0) this.#append(one, tails, touched);
     }
     this.groups.commit(offsets);
     return { fenced: false, failures };
   }
 
-  #append({ topic, messages }: TopicMessages, tails: Map<string, Tail>): void {
+  #append({ topic, messages }: TopicMessages, tails: Map<string, Tail>, touched: Set<string>): void {
     const { id, compacted } = this.#topic(topic)!;
     const insert = this.#db.statement(
       'INSERT INTO messages (topic, partition, offset, key, value, headers, at) VALUES (?, ?, ?, ?, ?, ?, ?)',
@@ -149,7 +148,10 @@ export class SqliteLog implements Log {
     let tail: Tail | undefined;
     for (const message of messages) {
       // Batches are mostly sorted by partition, so the look-up is rare.
-      if (tail?.partition !== message.partition) tail = this.#tail(id, message.partition, tails);
+      if (tail?.partition !== message.partition) {
+        tail = this.#tail(id, message.partition, tails);
+        touched.add(recordsOf(topic, message.partition));
+      }
       if (compacted === 1) this.#supersede(id, message, tail);
       const headers = headersText(message.headers);
       insert.run(id, message.partition, tail.next, message.key, message.value, headers, at);
@@ -209,8 +211,8 @@ export class SqliteLog implements Log {
     return records;
   }
 
-  watch(topic: string, changed: () => void): () => void {
-    return this.#changes.watch(topic, changed);
+  watch(names: readonly string[], changed: () => void): () => void {
+    return this.#changes.watch(names, changed);
   }
 
   /** After the events of this turn of the loop, so that what they write shares one fsync. */

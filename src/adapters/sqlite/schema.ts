@@ -68,10 +68,6 @@ const STEPS: readonly string[] = [
   ) STRICT;
   CREATE INDEX shards_open ON shards (delivery, jobs) WHERE state = 'open' AND saturated = 0;
 
-  CREATE TABLE sessions (incarnation TEXT PRIMARY KEY, beat INTEGER NOT NULL, doc TEXT NOT NULL) STRICT, WITHOUT ROWID;
-  CREATE TABLE leaders (
-    role TEXT PRIMARY KEY, holder TEXT, term INTEGER NOT NULL, beat INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID;
   CREATE TABLE leases (
     delivery TEXT NOT NULL, slot INTEGER NOT NULL, owner TEXT, epoch INTEGER NOT NULL, wanted TEXT NOT NULL,
     PRIMARY KEY (delivery, slot)
@@ -107,7 +103,19 @@ const STEPS: readonly string[] = [
     shard INTEGER NOT NULL, number INTEGER NOT NULL, record BLOB NOT NULL, PRIMARY KEY (shard, number)
   ) STRICT, WITHOUT ROWID;
   `,
+  // Jobs that move are few, and looked for all the time.
+  `CREATE INDEX jobs_moving ON jobs (cluster, key) WHERE deleted = 0 AND doc ->> '$.move' IS NOT NULL;`,
 ];
+
+/** The file of sessions. A change of form is another name of the file: nothing in it is worth keeping. */
+export const SESSION_TABLES = `
+  CREATE TABLE IF NOT EXISTS sessions (
+    incarnation TEXT PRIMARY KEY, beat INTEGER NOT NULL, doc TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS leaders (
+    role TEXT PRIMARY KEY, holder TEXT, term INTEGER NOT NULL, beat INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+`;
 
 /** The newest form that this program knows. */
 const DATA_FORM = STEPS.length;

@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { carillonError } from '../../core/errors.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Stores } from '../../ports/stores.ts';
@@ -15,17 +15,19 @@ import { SqliteLeaseStore } from './lease-store.ts';
 import { SqliteLog } from './log.ts';
 import { SqliteOperationStore } from './operation-store.ts';
 import { type RetentionOptions, sweepPiece } from './retention.ts';
-import { migrate } from './schema.ts';
+import { migrate, SESSION_TABLES } from './schema.ts';
 import { SqliteShardStore } from './shard-store.ts';
 import { SqliteTriggerStore } from './trigger-store.ts';
+import { WriteLock } from './write-lock.ts';
 
 const DATA_FILE = 'carillon.db';
+const SESSION_FILE = 'sessions.db';
 /** What a partition of a topic without a bound of its own holds at most, in bytes of records: 1 GiB. */
 const PARTITION_BYTES = 1024 ** 3;
 const SWEEP_EVERY_MS = 10_000;
 
 export interface SqliteOptions extends Partial<RetentionOptions> {
-  /** Data folder; it is made when it is missing. Holds `carillon.db` (with `-wal` and `-shm`) and the lock. */
+  /** Data folder; it is made when it is missing. Holds `carillon.db`, `sessions.db` (each with `-wal`, `-shm`), the lock. */
   folder: string;
   clock: Clock;
   /**
@@ -33,6 +35,8 @@ export interface SqliteOptions extends Partial<RetentionOptions> {
    * already and this is one more thread (or part) of it, with a connection of its own.
    */
   lock?: 'take' | 'held';
+  /** The turn to write of those that have the folder already (`SqliteStores.writeLock`); absent: an own one. */
+  writeLock?: SharedArrayBuffer;
   /** Pause between two sweeps of what is kept no longer, in ms. */
   sweepEveryMs?: number;
 }
@@ -40,6 +44,8 @@ export interface SqliteOptions extends Partial<RetentionOptions> {
 export interface SqliteStores extends Stores {
   /** Removes what is kept no longer (`retention.ts`), until nothing is left to remove; runs by itself as well. */
   sweep(): Promise<void>;
+  /** What other threads of this process are to be given, so that they take turns with this one. */
+  readonly writeLock: SharedArrayBuffer;
 }
 
 /**
@@ -50,7 +56,9 @@ export function openSqlite(options: SqliteOptions, telemetry: Telemetry): Sqlite
   const { folder, clock, lock = 'take', partitionBytes = PARTITION_BYTES, sweepEveryMs = SWEEP_EVERY_MS } = options;
   const unlock = lock === 'take' ? lockFolder(folder) : (): void => {};
   try {
-    const db = openData(folder, lock);
+    const writeLock = new WriteLock(options.writeLock);
+    const db = openFile(join(folder, DATA_FILE), (file) => openData(file, folder, lock, writeLock));
+    const run = openFile(join(folder, SESSION_FILE), openSessions);
     const changes = new Changes(folder);
     const bus = localBus(new SqliteLog(db, changes, clock), clock, telemetry);
     const sweeper = sweeping(db, clock, telemetry, { partitionBytes });
@@ -61,14 +69,16 @@ export function openSqlite(options: SqliteOptions, telemetry: Telemetry): Sqlite
       jobs: new SqliteJobStore(db),
       catalog: new SqliteCatalogStore(db),
       shards: new SqliteShardStore(db),
-      leases: new SqliteLeaseStore(db),
+      leases: new SqliteLeaseStore(db, run),
       operations: new SqliteOperationStore(db, clock),
       triggers: new SqliteTriggerStore(db, clock),
       sweep: () => sweeper.run(),
+      writeLock: writeLock.buffer,
       close() {
         closing ??= (async () => {
           await sweeper.stop();
           await bus.close();
+          run.close();
           db.close();
           unlock();
         })();
@@ -84,22 +94,35 @@ export function openSqlite(options: SqliteOptions, telemetry: Telemetry): Sqlite
 /** SQLITE_CORRUPT and SQLITE_NOTADB. */
 const BROKEN_FILE = new Set([11, 26]);
 
-function openData(folder: string, lock: 'take' | 'held'): Database {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  let db: Database | null = null;
+function openFile(file: string, open: (file: string) => Database): Database {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   try {
-    db = new Database(join(folder, DATA_FILE));
+    return open(file);
+  } catch (error) {
+    if (!BROKEN_FILE.has((error as { errcode?: number }).errcode ?? 0)) throw error;
+    const mend = 'restore it from a copy, or name another data folder';
+    throw carillonError('setup-refused', `${file} is no whole SQLite file: ${mend}`, {}, error);
+  }
+}
+
+function openData(file: string, folder: string, lock: 'take' | 'held', writeLock: WriteLock): Database {
+  const db = new Database(file, { lock: writeLock });
+  try {
     if (lock === 'take') {
       migrate(db, folder);
       SqliteGroups.clear(db);
     }
     return db;
   } catch (error) {
-    db?.close();
-    if (!BROKEN_FILE.has((error as { errcode?: number }).errcode ?? 0)) throw error;
-    const mend = 'restore it from a copy, or name another data folder';
-    throw carillonError('setup-refused', `${join(folder, DATA_FILE)} is no whole SQLite file: ${mend}`, {}, error);
+    db.close();
+    throw error;
   }
+}
+
+function openSessions(file: string): Database {
+  const run = new Database(file, { outlives: 'run' });
+  run.exec(SESSION_TABLES);
+  return run;
 }
 
 /** Sweeps in pieces; between two of them the loop turns, so nothing waits for a whole sweep. */

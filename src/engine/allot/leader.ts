@@ -4,7 +4,8 @@ import type { LeaseStore } from '../../ports/lease-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import { ObservedTime } from './observed-time.ts';
 
-const ROLE = 'manager';
+/** The role that managers lead in. */
+export const MANAGERS = 'manager';
 
 /**
  * Leadership among managers. The leader trusts itself for `LIMITS.sessionTrustMs` from before its last successful renewal
@@ -38,7 +39,7 @@ export class Leader {
     const expired = this.#other !== null && this.#time.nowMs - this.#other.sinceMs >= LIMITS.sessionDeadMs;
     const seen = this.#other !== null && expired ? { term: this.#other.term, beat: this.#other.beat } : null;
     try {
-      const { mine, term, beat } = await this.#leases.lead(ROLE, incarnation, seen);
+      const { mine, term, beat } = await this.#leases.lead(MANAGERS, incarnation, seen);
       this.#time.read(startMs, this.#clock.monotonicMs());
       if (mine) this.#other = null;
       else if (this.#other?.term !== term || this.#other.beat !== beat) {
@@ -57,7 +58,7 @@ export class Leader {
     const leading = this.#leading;
     this.#trustedUntilMs = Number.NEGATIVE_INFINITY;
     this.#tell(false);
-    if (leading) await this.#leases.resign(ROLE, incarnation);
+    if (leading) await this.#leases.resign(MANAGERS, incarnation);
   }
 
   #tell(leading: boolean): void {

@@ -14,8 +14,8 @@ const SHRINK_EVERY_MS = 60_000;
 const STATES: readonly ShardState[] = ['new', 'open', 'draining', 'closed'];
 
 /**
- * One round over shards: saturation, growth, draining, closing. Only the leader acts. The jobs of a draining shard stay and
- * fire there until they end or are deleted (moving them by cuts is not built); one that holds none any more is closed.
+ * One round over shards: saturation, growth, draining, closing. Only the leader acts. The jobs of a draining shard are moved
+ * to others (`move.ts`), and count here until nothing of them is left; a shard that holds none any more is closed.
  */
 export class ShardRound {
   readonly #context: AllotContext;

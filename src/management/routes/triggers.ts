@@ -6,7 +6,7 @@ import type { Bus, BusReader } from '../../ports/bus.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import { bodyOf, readQuery } from '../requests.ts';
-import { LineStream, StreamMember, triggerLine } from '../trigger-stream.ts';
+import { LineStream, StreamMember, triggerLines } from '../trigger-stream.ts';
 import { checkBy } from '../validate.ts';
 
 /** What the routes need of the API's parts. */
@@ -181,7 +181,12 @@ async function openReaders(deps: TriggerStreamDeps, { topic }: Cluster, from: 'f
 
 async function copy(reader: BusReader, lines: LineStream): Promise<void> {
   while (!lines.ended) {
-    for (const record of await reader.read(READ_WAIT_MS, READ_RECORDS)) await lines.write(triggerLine(record));
+    const records = await reader.read(READ_WAIT_MS, READ_RECORDS);
+    for (let done = 0; done < records.length; ) {
+      const next = triggerLines(records, done, records.length);
+      await lines.write(next.lines);
+      done += next.n;
+    }
   }
 }
 
