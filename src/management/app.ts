@@ -7,7 +7,7 @@ import { answerBrokenRequest } from './broken-request.ts';
 import type { ApiDeps } from './deps.ts';
 import { JobService } from './job-service.ts';
 import { INTERNAL, knownError, PROBLEM_TYPE, type Problem, problemOf } from './problem.ts';
-import { addBodyParsers, checkEnvelope } from './requests.ts';
+import { addBodyParsers, checkEnvelope, noQuery } from './requests.ts';
 import { bulkRoutes } from './routes/bulk.ts';
 import { calendarRoutes } from './routes/calendars.ts';
 import { clusterRoutes } from './routes/clusters.ts';
@@ -62,6 +62,7 @@ export async function buildApi(deps: ApiDeps): Promise<FastifyInstance> {
   // In a plugin: routes are seen by swagger when they come after it.
   await app.register(async (api) => {
     const service = new JobService(deps);
+    api.addHook('preHandler', noQuery);
     systemRoutes(api, deps);
     api.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
     clusterRoutes(api, deps, service);
@@ -86,7 +87,7 @@ function keyFault(checkKey: (request: FastifyRequest) => void, request: FastifyR
   }
 }
 
-const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const satisfies HTTPMethods[];
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE'] as const satisfies HTTPMethods[];
 
 /** The methods of every route, by its path. */
 function collectRoutes(app: FastifyInstance): Map<string, Set<string>> {

@@ -19,7 +19,14 @@ export function addBodyParsers(app: FastifyInstance): void {
       done(error as Error);
     }
   });
-  app.addContentTypeParser(LINES_TYPES, (_request, stream, done) => done(null, stream));
+  app.addContentTypeParser(LINES_TYPES, (request, stream, done) => {
+    try {
+      checkCharset(request);
+      done(null, stream);
+    } catch (error) {
+      done(error as Error);
+    }
+  });
 }
 
 function checkCharset(request: FastifyRequest): void {
@@ -66,6 +73,11 @@ export function noBody(request: FastifyRequest): void {
   });
 }
 
+/** Of the routes that change something none has a parameter: one that is given (`?dryRun=true`) would be passed over. */
+export async function noQuery(request: FastifyRequest): Promise<void> {
+  if (request.method !== 'GET' && request.method !== 'HEAD') readQuery(request, {});
+}
+
 type QueryKind = 'text' | { min: number; max: number } | readonly string[];
 export type QueryOf<S> = {
   [N in keyof S]?: S[N] extends 'text' ? string : S[N] extends readonly (infer C)[] ? C : number;
@@ -85,7 +97,7 @@ export function readQuery<const S extends Readonly<Record<string, QueryKind>>>(
     const name = decoded(equals < 0 ? part : part.slice(0, equals), 'query');
     if (!Object.hasOwn(spec, name)) {
       const known = Object.keys(spec).join(', ') || 'none';
-      throw queryFault(name.slice(0, 60), `is not a known parameter; known: ${known}`);
+      throw queryFault(name.slice(0, 60) || 'query', `is not a known parameter; known: ${known}`);
     }
     if (Object.hasOwn(result, name)) throw queryFault(name, 'stands twice');
     result[name] = queryValue(name, decoded(equals < 0 ? '' : part.slice(equals + 1), name), spec[name]!);

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { carillonError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 
 /** Some whole lines of a stream, cut where a line ends. */
@@ -23,9 +22,8 @@ export const EMPTY_HASH = createHash('sha256').digest('hex');
 
 /**
  * Cuts a stream into blocks of whole lines. At most one block and one line are in memory; nothing is read before the block
- * is taken. A block ends after line `cutAfter`, so that the hash at that line is known.
- *
- * @throws CarillonError `request-too-large` for a line that is longer than the limit
+ * is taken. A block ends after line `cutAfter`, so that the hash at that line is known. Of a line that is longer than the
+ * limit only as much is kept as shows that it is; it is a block of its own.
  */
 export async function* lineBlocks(
   stream: AsyncIterable<Uint8Array>,
@@ -33,15 +31,24 @@ export async function* lineBlocks(
 ): AsyncGenerator<LineBlock, void, undefined> {
   const hash = createHash('sha256');
   let firstLine = 1;
-  const block = (bytes: Uint8Array, lines: number): LineBlock => {
-    const made = { bytes, firstLine, lines, hash: hash.update(bytes).copy().digest('hex') };
+  const block = (bytes: Uint8Array, lines: number, source: Uint8Array = bytes): LineBlock => {
+    const made = { bytes, firstLine, lines, hash: hash.update(source).copy().digest('hex') };
     firstLine += lines;
     return made;
   };
 
+  /** What is kept of a line that is too long, until its end. */
+  let long: Buffer | null = null;
   let rest = Buffer.alloc(0);
   for await (const chunk of stream) {
     rest = rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([rest, chunk]);
+    if (long !== null) {
+      const end = rest.indexOf(NEWLINE) + 1;
+      if (end > 0) yield block(ended(long), 1, rest.subarray(0, end));
+      else hash.update(rest);
+      rest = end > 0 ? rest.subarray(end) : EMPTY;
+      if (end > 0) long = null;
+    }
     // A line that is not ended needs more bytes; looking at it again with each chunk would be slow only for long lines.
     let start = 0;
     let lines = 0;
@@ -57,10 +64,18 @@ export async function* lineBlocks(
     if (lines > 0) yield block(rest.subarray(start, last), lines);
     rest = rest.subarray(last);
     if (rest.length > LIMITS.bodyBytes) {
-      throw carillonError('request-too-large', `line ${firstLine} has more than ${LIMITS.bodyBytes} bytes`, {
-        field: `line ${firstLine}`,
-      });
+      long = Buffer.from(rest.subarray(0, LIMITS.bodyBytes + 1));
+      hash.update(rest);
+      rest = EMPTY;
     }
   }
-  if (rest.length > 0) yield block(Buffer.concat([rest, Buffer.from([NEWLINE])]), 1);
+  if (long !== null) yield block(ended(long), 1, NEWLINE_BYTES);
+  else if (rest.length > 0) yield block(ended(rest), 1);
+}
+
+const EMPTY = Buffer.alloc(0);
+const NEWLINE_BYTES = Buffer.from([NEWLINE]);
+
+function ended(line: Uint8Array): Buffer {
+  return Buffer.concat([line, NEWLINE_BYTES]);
 }

@@ -31,7 +31,6 @@ export function bulkRoutes(app: FastifyInstance, deps: ApiDeps, service: JobServ
     bodyLimit: LIMITS.bulkArrayBytes,
   };
   app.post('/v1/clusters/:cluster/jobs::bulk', bulk, async (request, reply) => {
-    readQuery(request, {});
     const cluster = await clusterOf(request, service);
     const named = idempotencyKey(request);
     const body = bodyOf<unknown>(request);

@@ -25,6 +25,7 @@ export function calendarRoutes(app: FastifyInstance, deps: ApiDeps): void {
 
   const one = '/v1/calendars/:name';
   app.get(one, { schema: { tags, summary: 'Read an exclusion calendar' } }, async (request, reply) => {
+    readQuery(request, {});
     const calendar = await found(deps, nameOf(request));
     return reply.header('etag', `"${calendar.version}"`).send(show(calendar));
   });

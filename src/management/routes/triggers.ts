@@ -114,7 +114,6 @@ export function triggerRoutes(
 
   const commit = { schema: { tags, summary: 'Store offsets of a stream of triggers', body: COMMIT_SCHEMA } };
   app.post(`${path}/commit`, commit, async (request, reply) => {
-    readQuery(request, {});
     const cluster = await clusters.cluster((request.params as { cluster: string }).cluster);
     const body = bodyOf<Commit>(request);
     checkCommit(body);

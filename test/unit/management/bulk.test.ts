@@ -205,14 +205,16 @@ describe('a stream of lines', () => {
     expect(end.counts).toMatchObject({ created: 1_000, unchanged: 199_000 });
   }, 120_000);
 
-  it('a line that is too long ends the upload with its number; the lines before it are kept', async () => {
-    const text = `${lines('v', 3).join('\n')}\n${'x'.repeat(1024 * 1024 + 2)}`;
-    const { status, json } = await upload('stream-5', text);
-    expect({ status, field: json.field }).toEqual({ status: 413, field: 'line 4' });
-    expect((await api.call('GET', '/v1/clusters/default/operations/stream-5')).json).toMatchObject({
-      state: 'receiving',
-      lines: 3,
-    });
+  it.each([1, 70_000, 3 * 1024 * 1024])('a line that is %d bytes too long is an error of its own', async (more) => {
+    const text = `${lines('v', 3).join('\n')}\n${'x'.repeat(1024 * 1024 + more)}\n${line('v3')}\n`;
+    const key = `stream-5-${more}`;
+    expect(await upload(key, text)).toMatchObject({ status: 202, json: { lines: 5 } });
+    const { counts, errors } = await done(key);
+    expect(counts.created + counts.unchanged).toBe(4);
+    expect(errors).toEqual([expect.objectContaining({ line: 4, code: 'request-too-large' })]);
+    // A repeat knows its lines, the long one included.
+    expect(await upload(key, text)).toMatchObject({ status: 202, json: { lines: 5 } });
+    expect(await upload(key, text.replace('xx', 'yy'))).toMatchObject({ status: 409 });
   });
 
   it('when the bus fails it is 503 with the lines that are taken, and a repeat counts each line once', async () => {

@@ -22,6 +22,8 @@ export const lists: BadRequest[] = [
   query('prefix=%00', 'prefix', 'request-malformed'),
   query('%E0%A4%A=1', 'query', 'request-malformed'),
   query('__proto__=1', '__proto__'),
+  query('=', 'query'),
+  query('limit=5&', 'query'),
 ];
 
 export const others: BadRequest[] = [

@@ -1,4 +1,4 @@
-import { type BadRequest, BULK, create, GOOD, JOBS, THERE } from './request.ts';
+import { type BadRequest, BULK, create, GOOD, JOBS, job, THERE } from './request.ts';
 
 /** What is wrong before any field is looked at: bodies, media types, URLs, headers, routes. */
 export const transport: BadRequest[] = [
@@ -136,6 +136,29 @@ export const transport: BadRequest[] = [
     code: 'method-not-allowed',
     field: 'method',
   },
+  {
+    name: 'TRACE on a job',
+    method: 'TRACE',
+    url: THERE,
+    status: 405,
+    code: 'method-not-allowed',
+    field: 'method',
+  },
+  ...['POST', 'PUT', 'PATCH'].map((method) => ({
+    ...create('a parameter where none is taken', method === 'POST' ? job({}) : method === 'PUT' ? GOOD : {}, 'dryRun'),
+    method,
+    name: `${method}: a parameter where none is taken`,
+    url: `${method === 'POST' ? JOBS : THERE}?dryRun=true`,
+  })),
+  { name: 'a parameter of a deletion', method: 'DELETE', url: `${THERE}?dryRun=true`, status: 400, field: 'dryRun' },
+  { name: 'a parameter of an action', method: 'POST', url: `${THERE}/fire?at=now`, status: 400, field: 'at' },
+  { name: 'a parameter of a calendar', method: 'GET', url: '/v1/calendars/weekend?x=1', status: 400, field: 'x' },
+  create('lines that are not UTF-8', '', 'content-type', {
+    url: BULK,
+    status: 415,
+    code: 'media-type-unsupported',
+    headers: { 'content-type': 'application/x-ndjson; charset=utf-16' },
+  }),
   {
     name: 'If-Match that is no ETag',
     method: 'PATCH',
