@@ -68,9 +68,9 @@ it('through any faults no slot has two owners that trust themselves; when they a
       await clock.advance(30_000);
       expect(all.assigned).toHaveLength(settled);
     }),
-    { numRuns: 60, interruptAfterTimeLimit: 25_000, markInterruptAsFailure: true },
+    { numRuns: 60 },
   );
-});
+}, 120_000);
 
 /** Lets time pass until something has started: its calls take time of the same clock. */
 async function started<T>(starting: Promise<T>, clock: { advance(ms: number): Promise<void> }): Promise<T> {
