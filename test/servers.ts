@@ -2,6 +2,7 @@
  * Real servers for the tests that need them: vitest calls this once for each project that asks for it, and the first
  * call starts one instance for the whole run. A test takes the addresses by `inject('servers')`.
  */
+import { mkdirSync } from 'node:fs';
 import type { TestProject } from 'vitest/node';
 import { type Servers, startServers } from '../deploy/local/instance.ts';
 
@@ -32,6 +33,8 @@ const holder = globalThis as { [key: symbol]: Shared | undefined };
 const SHARED = Symbol.for('carillon.test-servers');
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  // Data folders of tests lie there as well, with or without servers.
+  mkdirSync('.servers', { recursive: true });
   if (process.env['CARILLON_TEST_SERVERS'] === 'none') {
     project.provide('servers', null);
     return async () => {};

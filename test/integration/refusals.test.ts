@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
@@ -12,7 +12,6 @@ const PATIENCE_MS = 30_000;
 const NOBODY = '127.0.0.1:9';
 
 const servers = inject('servers');
-mkdirSync('.servers', { recursive: true });
 const folder = mkdtempSync(join('.servers', 'refusals-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
