@@ -3,7 +3,7 @@ import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, 
 import { carillonError } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
 import { keyCheck } from './auth.ts';
-import { answerBrokenRequest } from './broken-request.ts';
+import { answerBrokenRequest, answerExpectation } from './broken-request.ts';
 import type { ApiDeps } from './deps.ts';
 import { JobService } from './job-service.ts';
 import { INTERNAL, knownError, PROBLEM_TYPE, type Problem, problemOf } from './problem.ts';
@@ -33,11 +33,14 @@ export async function buildApi(deps: ApiDeps): Promise<FastifyInstance> {
     return503OnClosing: true,
     routerOptions: { maxParamLength: PARAMETER_CHARACTERS },
     clientErrorHandler: answerBrokenRequest,
+    // A request without one is refused by checkEnvelope, as a problem like any other.
+    http: { requireHostHeader: false },
     // These come before all hooks: whoever has no key learns nothing of the URL.
     frameworkErrors: (error, request, reply) => {
       sendError(keyFault(checkKey, request) ?? error, reply, deps);
     },
   });
+  app.server.on('checkExpectation', answerExpectation);
   app.addHook('onRequest', async (request) => {
     checkKey(request);
     checkEnvelope(request);

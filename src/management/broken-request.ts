@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { carillonError } from '../core/errors.ts';
 import { PROBLEM_TYPE, problemOf } from './problem.ts';
@@ -19,4 +20,11 @@ export function answerBrokenRequest(error: Error & { code?: string }, socket: So
   socket.end(
     `HTTP/1.1 400 Bad Request\r\nContent-Type: ${PROBLEM_TYPE}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
+}
+
+/** Answers a request that expects something other than `100-continue`, before its body is sent. */
+export function answerExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const problem = problemOf(carillonError('request-malformed', 'Expect takes 100-continue only', { field: 'expect' }));
+  response.writeHead(problem.status, { 'content-type': PROBLEM_TYPE, connection: 'close' });
+  response.end(JSON.stringify(problem));
 }

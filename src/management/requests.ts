@@ -21,11 +21,23 @@ export function addBodyParsers(app: FastifyInstance): void {
   });
   app.addContentTypeParser(LINES_TYPES, (request, stream, done) => {
     try {
+      checkTakesLines(request);
       checkCharset(request);
       done(null, stream);
     } catch (error) {
       done(error as Error);
     }
+  });
+}
+
+/** `config` of a route that takes a stream of lines. */
+export const TAKES_LINES = { takesLines: true };
+
+function checkTakesLines({ routeOptions, headers }: FastifyRequest): void {
+  if ((routeOptions.config as Partial<typeof TAKES_LINES>).takesLines) return;
+  throw carillonError('media-type-unsupported', 'this route takes application/json; lines are for jobs:bulk', {
+    field: 'content-type',
+    token: headers['content-type'] ?? '',
   });
 }
 
@@ -39,10 +51,15 @@ function checkCharset(request: FastifyRequest): void {
 }
 
 /**
- * What holds for every request before its body is looked at: no compression (a small body could unpack to any size), and a
- * query string whose percent escapes can be decoded.
+ * What holds for every request before its body is looked at: one Host (RFC 9112, 3.2), and no compression (a small body could
+ * unpack to any size).
  */
 export function checkEnvelope(request: FastifyRequest): void {
+  const { httpVersion, rawHeaders } = request.raw;
+  const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length;
+  if (hosts !== 1 && httpVersion === '1.1') {
+    throw carillonError('request-malformed', `${hosts} Host headers; a request has one`, { field: 'host' });
+  }
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     throw carillonError('media-type-unsupported', 'compressed bodies are not taken; send it as it is', {

@@ -9,7 +9,7 @@ import { LineThreads } from '../bulk/threads.ts';
 import { Uploads } from '../bulk/upload.ts';
 import type { ApiDeps } from '../deps.ts';
 import type { JobService } from '../job-service.ts';
-import { bodyOf, idempotencyKey, readQuery } from '../requests.ts';
+import { bodyOf, idempotencyKey, readQuery, TAKES_LINES } from '../requests.ts';
 import { clusterOf } from './jobs.ts';
 
 const OPERATIONS_DEFAULT = 50;
@@ -29,6 +29,7 @@ export function bulkRoutes(app: FastifyInstance, deps: ApiDeps, service: JobServ
         'Put many jobs: a stream of lines (application/x-ndjson), or an array of at most 1,000 that is answered item by item',
     },
     bodyLimit: LIMITS.bulkArrayBytes,
+    config: TAKES_LINES,
   };
   app.post('/v1/clusters/:cluster/jobs::bulk', bulk, async (request, reply) => {
     const cluster = await clusterOf(request, service);

@@ -113,6 +113,9 @@ describe('O-AP-07: bytes that are no good request', () => {
     ['two lengths', `POST ${JOBS} HTTP/1.1\r\n${AUTH}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}`],
     ['a length that is no number', `POST ${JOBS} HTTP/1.1\r\n${AUTH}Content-Length: 2x\r\n\r\n{}`],
     ['length and chunks', `POST ${JOBS} HTTP/1.1\r\n${AUTH}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}`],
+    ['no Host', `GET / HTTP/1.1\r\nAuthorization: Bearer ${KEY}\r\nConnection: close\r\n\r\n`],
+    ['two Hosts', `GET / HTTP/1.1\r\n${AUTH}Host: y\r\nConnection: close\r\n\r\n`],
+    ['an expectation', `POST ${JOBS} HTTP/1.1\r\n${AUTH}Expect: miracles\r\nContent-Length: 2\r\n\r\n{}`],
     ['a header of 100 kB', `GET / HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(100_000)}\r\n\r\n`],
     [
       'bad chunks',

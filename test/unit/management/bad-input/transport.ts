@@ -44,6 +44,14 @@ export const transport: BadRequest[] = [
     code: 'media-type-unsupported',
     headers: { 'content-type': 'text/plain' },
   }),
+  ...[JOBS, `${THERE}/pause`, '/v1/preview', '/v1/clusters'].map((url) =>
+    create(`lines to ${url}`, '{}', 'content-type', {
+      url,
+      status: 415,
+      code: 'media-type-unsupported',
+      headers: { 'content-type': 'application/x-ndjson' },
+    }),
+  ),
   create('a form', 'a=b', 'content-type', {
     status: 415,
     code: 'media-type-unsupported',
