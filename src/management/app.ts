@@ -1,4 +1,3 @@
-import swagger from '@fastify/swagger';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type HTTPMethods } from 'fastify';
 import { carillonError } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -6,6 +5,7 @@ import { keyCheck } from './auth.ts';
 import { answerBrokenRequest, answerExpectation } from './broken-request.ts';
 import type { ApiDeps } from './deps.ts';
 import { JobService } from './job-service.ts';
+import { addDocumentation } from './openapi/document.ts';
 import { INTERNAL, knownError, PROBLEM_TYPE, type Problem, problemOf } from './problem.ts';
 import { addBodyParsers, checkEnvelope, noQuery } from './requests.ts';
 import { bulkRoutes } from './routes/bulk.ts';
@@ -55,13 +55,7 @@ export async function buildApi(deps: ApiDeps): Promise<FastifyInstance> {
   app.setSerializerCompiler(() => JSON.stringify);
   addBodyParsers(app);
   const routes = collectRoutes(app);
-  await app.register(swagger, {
-    openapi: {
-      openapi: '3.1.0',
-      info: { title: 'Carillon', version: deps.options.version, description: 'Jobs and their schedules' },
-      components: { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } },
-    },
-  });
+  await addDocumentation(app, { version: deps.options.version, keyed: deps.options.apiKey !== null });
   // In a plugin: routes are seen by swagger when they come after it.
   await app.register(async (api) => {
     const service = new JobService(deps);

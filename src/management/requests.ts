@@ -3,6 +3,7 @@ import { carillonError } from '../core/errors.ts';
 import { checkKey } from '../core/form/read.ts';
 import { LIMITS } from '../core/limits.ts';
 import { readJson, utf8Text } from './json-source.ts';
+import type { QueryKind, QuerySpec } from './queries.ts';
 
 /** Media types that are read as JSON and, for the bulk route only, as a stream of lines. */
 const JSON_TYPES = ['application/json', 'application/merge-patch+json'];
@@ -95,16 +96,12 @@ export async function noQuery(request: FastifyRequest): Promise<void> {
   if (request.method !== 'GET' && request.method !== 'HEAD') readQuery(request, {});
 }
 
-type QueryKind = 'text' | { min: number; max: number } | readonly string[];
 export type QueryOf<S> = {
   [N in keyof S]?: S[N] extends 'text' ? string : S[N] extends readonly (infer C)[] ? C : number;
 };
 
 /** Reads the query string strictly: unknown, repeated, empty and broken parameters are refused, each with its name. */
-export function readQuery<const S extends Readonly<Record<string, QueryKind>>>(
-  request: FastifyRequest,
-  spec: S,
-): QueryOf<S> {
+export function readQuery<const S extends QuerySpec>(request: FastifyRequest, spec: S): QueryOf<S> {
   const start = request.raw.url!.indexOf('?');
   const result: Record<string, string | number> = {};
   const parts = start < 0 ? [] : request.raw.url!.slice(start + 1).split('&');

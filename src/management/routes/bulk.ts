@@ -9,6 +9,7 @@ import { LineThreads } from '../bulk/threads.ts';
 import { Uploads } from '../bulk/upload.ts';
 import type { ApiDeps } from '../deps.ts';
 import type { JobService } from '../job-service.ts';
+import { OPERATIONS_QUERY } from '../queries.ts';
 import { bodyOf, idempotencyKey, readQuery, TAKES_LINES } from '../requests.ts';
 import { clusterOf } from './jobs.ts';
 
@@ -57,7 +58,7 @@ export function bulkRoutes(app: FastifyInstance, deps: ApiDeps, service: JobServ
   const list = '/v1/clusters/:cluster/operations';
   app.get(list, { schema: { tags, summary: 'List bulk operations, newest first' } }, async (request) => {
     const cluster = await clusterOf(request, service);
-    const { limit = OPERATIONS_DEFAULT } = readQuery(request, { limit: { min: 1, max: LIMITS.pageItems } });
+    const { limit = OPERATIONS_DEFAULT } = readQuery(request, OPERATIONS_QUERY);
     return { operations: (await operations.list(cluster, limit)).map(show) };
   });
 

@@ -5,14 +5,13 @@ import { JOB_PATCH_SCHEMA, JOB_PUT_SCHEMA, JOB_SCHEMA } from '../../core/form/jo
 import { checkKey, type Read } from '../../core/form/read.ts';
 import { jobText } from '../../core/form/show.ts';
 import { firedExecutionId, type JobState } from '../../core/job.ts';
-import { LIMITS } from '../../core/limits.ts';
 import { decodeCursor, encodeCursor } from '../cursor.ts';
 import type { ApiDeps } from '../deps.ts';
 import type { JobService, Written } from '../job-service.ts';
+import { JOB_LIST_QUERY } from '../queries.ts';
 import { bodyOf, checkPrefix, idempotencyKey, ifMatch, keyOf, noBody, readQuery } from '../requests.ts';
 import { checkBy } from '../validate.ts';
 
-const STATES = ['enabled', 'paused', 'finished', 'terminated', 'error'] as const satisfies readonly JobState[];
 const LIST_DEFAULT = 100;
 const JSON_TYPE = 'application/json; charset=utf-8';
 
@@ -34,12 +33,7 @@ export function jobRoutes(app: FastifyInstance, deps: ApiDeps, service: JobServi
 
   app.get(jobs, { schema: { tags, summary: 'List jobs by key' } }, async (request, reply) => {
     const cluster = await clusterOf(request, service);
-    const query = readQuery(request, {
-      limit: { min: 1, max: LIMITS.pageItems },
-      cursor: 'text',
-      prefix: 'text',
-      state: STATES,
-    });
+    const query = readQuery(request, JOB_LIST_QUERY);
     return list(deps, service, cluster, query, reply);
   });
 

@@ -5,6 +5,7 @@ import { LIMITS } from '../../core/limits.ts';
 import type { Bus, BusReader } from '../../ports/bus.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
+import { TRIGGERS_QUERY } from '../queries.ts';
 import { bodyOf, readQuery } from '../requests.ts';
 import { LineStream, StreamMember, triggerLines } from '../trigger-stream.ts';
 import { checkBy } from '../validate.ts';
@@ -80,7 +81,7 @@ export function triggerRoutes(
   });
 
   app.get(path, { schema: { tags, summary: 'Stream of triggers, as lines of JSON' } }, async (request, reply) => {
-    const { group, from } = readQuery(request, { group: 'text', from: ['first', 'end'] });
+    const { group, from } = readQuery(request, TRIGGERS_QUERY);
     const cluster = await clusters.cluster((request.params as { cluster: string }).cluster);
     if (group !== undefined && !GROUP.test(group)) {
       const detail = 'group must be 1 to 200 letters, digits, ".", "_" or "-", and not begin with "carillon."';
