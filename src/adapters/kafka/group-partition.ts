@@ -7,6 +7,8 @@ import { describe } from './protocol-errors.ts';
 import { openReader } from './reader.ts';
 
 const READ_MS = 5_000;
+/** Records of one batch: what a batch costs beside its records (a transaction, mostly) is worth many of them. */
+const READ_RECORDS = 2_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 
@@ -54,7 +56,7 @@ export class PartitionWorker {
     while (!this.#stop.signal.aborted) {
       let records: BusRecord[] = [];
       await this.#untilDone('read', async () => {
-        records = await this.#reader!.read(READ_MS);
+        records = await this.#reader!.read(READ_MS, READ_RECORDS);
       });
       if (records.length === 0 || this.#stop.signal.aborted) continue;
       await this.#untilDone('batch', () => this.#handler.batch(this.#partition, records));

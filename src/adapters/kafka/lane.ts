@@ -13,8 +13,8 @@ import type { Identity } from './record-batch.ts';
 import { Sender } from './sender.ts';
 import { endTransaction, storeOffsets } from './transaction.ts';
 
-/** The coordinator is asked this often whether the marks of a transaction are written, in ms. */
-const MARKS_PAUSE_MS = 1;
+/** The coordinator is asked this long after the end, and again so often, whether the marks of a transaction are written, in ms. */
+const MARKS_PAUSE_MS = 2;
 /** Of the transaction's time this part is for its records; the rest is for its end. */
 const FILL_SHARE = 0.8;
 const MAX_RECORDS = 1_000_000;
@@ -164,9 +164,8 @@ class KafkaLane implements BusLane {
       });
     try {
       const begun = performance.now();
-      while ((await state())?.startsWith('Prepare') && performance.now() - begun < PATIENCE_MS) {
-        await this.#cluster.pause(MARKS_PAUSE_MS);
-      }
+      do await this.#cluster.pause(MARKS_PAUSE_MS);
+      while ((await state())?.startsWith('Prepare') && performance.now() - begun < PATIENCE_MS);
     } catch {
       // Readers see the records a little later, as soon as the coordinator is there again.
     }

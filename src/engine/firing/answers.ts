@@ -17,7 +17,8 @@ export function answer(slot: SlotState, message: Answer): void {
 export async function flushAnswers(slot: SlotState): Promise<void> {
   if (slot.answers.length === 0) return;
   const answers = slot.answers.splice(0);
-  const partitions = await slot.options.stores.bus.partitions(TOPICS.answers);
+  slot.answersPartitions ??= await slot.options.stores.bus.partitions(TOPICS.answers);
+  const partitions = slot.answersPartitions;
   const messages = answers.map((message) => ({
     partition: partitionOf(message.replyTo, partitions),
     key: message.replyTo,

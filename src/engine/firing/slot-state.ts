@@ -97,6 +97,8 @@ export class SlotState {
   failuresInARow = 0;
   failed: FailedJob[] = [];
   answers: Answer[] = [];
+  /** Partitions of the answers topic, which never change; null: not asked yet. */
+  answersPartitions: number | null = null;
   /** Triggers acknowledged since the beginning: a rate is made of it. */
   published = 0;
 

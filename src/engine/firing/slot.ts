@@ -111,10 +111,12 @@ export class SlotRunner {
       triggers += batch.messages.length;
       const sending = deliver(slot, batch)
         .catch((error: unknown) => slot.lose(`a fault: ${String(error)}`))
-        .finally(() => {
-          this.sending.delete(sending);
+        .then(async () => {
           slot.options.wake?.();
-        });
+          // A change that waited for these triggers may have been answered with them.
+          await this.flushAnswers();
+        })
+        .finally(() => this.sending.delete(sending));
       this.sending.add(sending);
     }
     return triggers;

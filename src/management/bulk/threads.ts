@@ -4,6 +4,8 @@ import { Piscina } from 'piscina';
 import type { LinesResult, LinesTask } from './check-lines.ts';
 
 const THREADS_MOST = 4;
+/** Blocks that are checked while others are on their way into the topic: what is ready goes together. */
+const BLOCKS_AHEAD = 8;
 
 /** Threads that check bulk lines; they start with the first upload. */
 export class LineThreads {
@@ -14,9 +16,9 @@ export class LineThreads {
     this.#threads = threads ?? Math.max(1, Math.min(THREADS_MOST, availableParallelism() - 1));
   }
 
-  /** Blocks that may be checked at once: one each, and one that waits so that no thread does. */
+  /** Blocks of one upload that may be under way at once. */
   get window(): number {
-    return this.#threads + 1;
+    return this.#threads + BLOCKS_AHEAD;
   }
 
   run(task: LinesTask): Promise<LinesResult> {

@@ -1,5 +1,6 @@
 import { carillonError } from '../../core/errors.ts';
 import type { BusMessage } from '../../ports/bus.ts';
+import type { StoredCalendar } from '../../ports/catalog-store.ts';
 import type { Operation, OperationError } from '../../ports/operation-store.ts';
 import type { ApiDeps } from '../deps.ts';
 import type { LinesResult } from './check-lines.ts';
@@ -70,12 +71,27 @@ function conflict(detail: string): Error {
   return carillonError('operation-conflict', detail, { field: 'idempotency-key' });
 }
 
+/** A block with the result of its check; `checked` is null until it is there. */
+interface Checking {
+  block: LineBlock;
+  result: Promise<LinesResult>;
+  checked: LinesResult | null;
+}
+
 class Upload {
   readonly #deps: ApiDeps;
   readonly #threads: LineThreads;
   readonly #operation: Operation;
-  /** Blocks that are checked at this moment, in order. */
-  readonly #window: { block: LineBlock; result: Promise<LinesResult> }[] = [];
+  /** Blocks that are not in the topic yet, in order. */
+  readonly #window: Checking[] = [];
+  /** Runs while there are any; it never rejects. */
+  #sending: Promise<void> | null = null;
+  /** Ends with the send that runs. */
+  #turn: Promise<void> = Promise.resolve();
+  /** The note of how far it came that is being written. */
+  #noting: Promise<void> = Promise.resolve();
+  /** Why the upload broke off. */
+  #broken: Error | null = null;
   #sent: { lines: number; hash: string };
   #refusedUpTo: number;
 
@@ -100,51 +116,86 @@ class Upload {
           continue;
         }
         if (state === 'accepted') throw conflict(`it had ${known} lines and was complete`);
-        if (this.#window.length === this.#threads.window) await this.#sendFirst();
-        const result = this.#threads.run({
-          bytes: block.bytes,
-          firstLine: block.firstLine,
-          cluster,
-          operation: key,
-          atMs: this.#deps.clock.wallMs(),
-          changesPartitions: this.#deps.installation.changesPartitions,
-          calendars,
-        });
-        // A failure is thrown where the result is waited for.
-        result.catch(() => {});
-        this.#window.push({ block, result });
+        while (this.#window.length === this.#threads.window && this.#broken === null) await this.#turn;
+        if (this.#broken !== null) break;
+        this.#check(block, calendars);
+        this.#sending ??= this.#sendAll();
       }
-      if (total < known) throw conflict(`it had at least ${known} lines`);
+      if (total < known && this.#broken === null) throw conflict(`it had at least ${known} lines`);
     } finally {
       // Also when the upload broke off: what was read goes into the topic, and the repeat begins behind it.
-      while (this.#window.length > 0) await this.#sendFirst();
+      await this.#sending;
+      await this.#noting.catch((error: unknown) => this.#breakOff(error));
     }
+    if (this.#broken !== null) throw this.#broken;
     if (state === 'receiving') {
       await this.#deps.stores.operations.accepted(cluster, key, this.#sent.lines, this.#sent.hash);
     }
   }
 
-  async #sendFirst(): Promise<void> {
+  #check(block: LineBlock, calendars: readonly StoredCalendar[]): void {
     const { cluster, key } = this.#operation;
-    const { block, result } = this.#window.shift()!;
-    const { changes, stores } = this.#deps;
-    try {
-      const checked = await result;
-      if (checked.ends.length > 0) await changes.send(messagesOf(checked));
-      await this.#countRefused(checked.errors, block);
-      this.#sent = { lines: this.#sent.lines + block.lines, hash: block.hash };
-      await stores.operations.received(cluster, key, this.#sent.lines, this.#sent.hash);
-    } catch (error) {
-      // Later blocks must not overtake it.
-      this.#window.length = 0;
-      this.#deps.telemetry.event('warn', 'a bulk upload broke off', { cluster, operation: key, error: String(error) });
-      throw carillonError(
-        'unavailable',
-        `${this.#sent.lines} lines are taken; repeat the upload with the same Idempotency-Key to go on`,
-        {},
-        error,
-      );
+    const result = this.#threads.run({
+      bytes: block.bytes,
+      firstLine: block.firstLine,
+      cluster,
+      operation: key,
+      atMs: this.#deps.clock.wallMs(),
+      changesPartitions: this.#deps.installation.changesPartitions,
+      calendars,
+    });
+    const checking: Checking = { block, result, checked: null };
+    // A failure is thrown where the result is waited for.
+    result.then(
+      (checked) => {
+        checking.checked = checked;
+      },
+      () => {},
+    );
+    this.#window.push(checking);
+  }
+
+  async #sendAll(): Promise<void> {
+    while (this.#window.length > 0) {
+      this.#turn = this.#sendReady().catch((error: unknown) => this.#breakOff(error));
+      await this.#turn;
     }
+    this.#sending = null;
+  }
+
+  /**
+   * Sends the first block, and with it those behind it that are checked by then: one send and one note of how far it came,
+   * whose times are those of servers, serve them all.
+   */
+  async #sendReady(): Promise<void> {
+    const { cluster, key } = this.#operation;
+    const { changes, stores } = this.#deps;
+    await this.#window[0]!.result;
+    const waiting = this.#window.findIndex(({ checked }) => checked === null);
+    const ready = this.#window.slice(0, waiting === -1 ? this.#window.length : waiting);
+    const messages = ready.flatMap(({ checked }) => messagesOf(checked!));
+    if (messages.length > 0) await changes.send(messages);
+    for (const { block, checked } of ready) await this.#countRefused(checked!.errors, block);
+    const lines = ready.reduce((sum, { block }) => sum + block.lines, this.#sent.lines);
+    this.#sent = { lines, hash: ready.at(-1)!.block.hash };
+    this.#window.splice(0, ready.length);
+    // The next send need not wait for the note: a crash before it repeats lines, which are known by their ids.
+    await this.#noting;
+    this.#noting = stores.operations.received(cluster, key, this.#sent.lines, this.#sent.hash);
+    this.#noting.catch(() => {});
+  }
+
+  /** Later blocks must not overtake the one that failed. */
+  #breakOff(error: unknown): void {
+    const { cluster, key } = this.#operation;
+    this.#window.length = 0;
+    this.#deps.telemetry.event('warn', 'a bulk upload broke off', { cluster, operation: key, error: String(error) });
+    this.#broken = carillonError(
+      'unavailable',
+      `${this.#sent.lines} lines are taken; repeat the upload with the same Idempotency-Key to go on`,
+      {},
+      error,
+    );
   }
 
   async #countRefused(errors: readonly OperationError[], block: LineBlock): Promise<void> {
