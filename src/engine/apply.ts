@@ -73,9 +73,12 @@ export class Applier {
     await writeJobs(works, { jobs, places: this.#places, partition, calendars, signal });
     // Calendars are read again now that the jobs are stored. Whoever changes one lists its jobs after that: either this
     // read sees the new calendar, or that list has the job.
-    const told = await addMembers(works, triggers, await this.#calendars(works), telemetry);
+    const now = await this.#calendars(works);
     const done = works.flatMap(({ sequence }) => sequence.done);
-    await countOperations(operations, partition, done);
+    const [told] = await Promise.all([
+      addMembers(works, triggers, now, telemetry),
+      countOperations(operations, partition, done),
+    ]);
     const next = last.offset + 1;
     const offset = { group: APPLIER_GROUP, topic: TOPICS.changes, partition, next };
     await this.#lane.commit(await this.#messages(works, told), [offset]);
