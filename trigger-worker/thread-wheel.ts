@@ -1,12 +1,12 @@
 import { Worker } from 'node:worker_threads';
 import { type Lease, slotName } from '../src/ports/lease-store.ts';
 import type { Telemetry } from '../src/ports/telemetry.ts';
+import { siblingModule } from '../src/runtime/sibling.ts';
 import { receiveTelemetry } from '../src/runtime/thread-telemetry.ts';
 import type { SlotReport, WheelHost } from './wheel.ts';
 import type { FromWheel, ToWheel, WheelSetup } from './wheel-messages.ts';
 
-/** Node runs TypeScript in the repository and JavaScript in the package: the thread's file ends as this one does. */
-const THREAD = new URL(import.meta.url.replace(/thread-wheel\.(\w+)$/, 'wheel.thread.$1'));
+const THREAD = new URL(siblingModule(import.meta.url, 'wheel.thread'));
 
 /** A wheel in a thread of its own. When the thread dies, its slots are gone at once and `died` is called. */
 export class ThreadWheel implements WheelHost {

@@ -1,7 +1,6 @@
 import { hostname } from 'node:os';
 import { systemClock } from '../adapters/system/clock.ts';
 import { type Role, type Roles, rolesService } from '../embedded/roles.ts';
-import { siblingModule } from '../embedded/sibling.ts';
 import { PROGRAM_VERSION } from '../embedded/version.ts';
 import { firstStart } from '../management/first-start.ts';
 import { adminServer } from '../runtime/admin.ts';
@@ -9,6 +8,7 @@ import type { Config } from '../runtime/config.ts';
 import type { Log } from '../runtime/log.ts';
 import { createMetrics } from '../runtime/metrics.ts';
 import { inOrder } from '../runtime/service.ts';
+import { siblingModule } from '../runtime/sibling.ts';
 import { checkClockSkew } from '../runtime/start-checks.ts';
 import { type ClusterConfig, open } from './cluster-stores.ts';
 

@@ -6,8 +6,8 @@ import { firstStart } from '../management/first-start.ts';
 import type { Stores } from '../ports/stores.ts';
 import type { Log } from '../runtime/log.ts';
 import { createMetrics } from '../runtime/metrics.ts';
+import { siblingModule } from '../runtime/sibling.ts';
 import { type Roles, rolesService } from './roles.ts';
-import { siblingModule } from './sibling.ts';
 import type { SqliteThread } from './sqlite-stores.ts';
 import { PROGRAM_VERSION } from './version.ts';
 

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
-import { extname } from 'node:path';
 import { Piscina } from 'piscina';
+import { siblingModule } from '../../runtime/sibling.ts';
 import type { LinesResult, LinesTask } from './check-lines.ts';
 
 const THREADS_MOST = 4;
@@ -22,8 +22,7 @@ export class LineThreads {
   }
 
   run(task: LinesTask): Promise<LinesResult> {
-    // The built program has .js files, the source .ts files.
-    const file = new URL(`./lines.thread${extname(import.meta.url)}`, import.meta.url).href;
+    const file = siblingModule(import.meta.url, 'lines.thread');
     this.#pool ??= new Piscina({ filename: file, minThreads: 1, maxThreads: this.#threads, idleTimeout: 10_000 });
     return this.#pool.run(task);
   }
