@@ -1,5 +1,5 @@
-import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type HTTPMethods } from 'fastify';
-import { carillonError } from '../core/errors.ts';
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { CarillonError, carillonError } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
 import { keyCheck } from './auth.ts';
 import { answerBrokenRequest, answerExpectation } from './broken-request.ts';
@@ -45,11 +45,12 @@ export async function buildApi(deps: ApiDeps): Promise<FastifyInstance> {
     checkKey(request);
     checkEnvelope(request);
   });
-  app.setErrorHandler((error, _request, reply) => sendError(error, reply, deps));
-  app.setNotFoundHandler((request, reply) => {
-    const detail = `${request.method} ${request.url.split('?', 1)[0]!.slice(0, 200)}`;
-    return sendError(carillonError('route-not-found', detail, { field: 'url' }), reply, deps);
+  app.setErrorHandler((error, request, reply) => {
+    // What Fastify finds wrong with a request for a route that is not there is no matter.
+    const unmatched = request.is404 && !(error instanceof CarillonError);
+    return sendError(unmatched ? noRoute(request) : error, reply, deps);
   });
+  app.setNotFoundHandler((request, reply) => sendError(noRoute(request), reply, deps));
   // Bodies are checked by the routes, with words of our own; the schemas of routes are for the documentation.
   app.setValidatorCompiler(() => () => true);
   app.setSerializerCompiler(() => JSON.stringify);
@@ -84,7 +85,9 @@ function keyFault(checkKey: (request: FastifyRequest) => void, request: FastifyR
   }
 }
 
-const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE'] as const satisfies HTTPMethods[];
+function noRoute({ method, url }: FastifyRequest): Error {
+  return carillonError('route-not-found', `${method} ${url.split('?', 1)[0]!.slice(0, 200)}`, { field: 'url' });
+}
 
 /** The methods of every route, by its path. */
 function collectRoutes(app: FastifyInstance): Map<string, Set<string>> {
@@ -102,7 +105,7 @@ function collectRoutes(app: FastifyInstance): Map<string, Set<string>> {
 function refuseOtherMethods(app: FastifyInstance, routes: ReadonlyMap<string, ReadonlySet<string>>): void {
   for (const [url, taken] of [...routes]) {
     const allow = [...taken].sort().join(', ');
-    const method = METHODS.filter((one) => !taken.has(one));
+    const method = app.supportedMethods.filter((one) => !taken.has(one));
     app.route({
       url,
       method,

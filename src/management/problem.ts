@@ -62,7 +62,16 @@ export function knownError(error: unknown): CarillonError | null {
   if (error instanceof CarillonError) return error;
   const code = (error as { code?: unknown } | null)?.code;
   const known = typeof code === 'string' ? OF_FRAMEWORK[code] : undefined;
-  return known === undefined ? null : carillonError(known.code, known.detail, { field: known.field });
+  if (known !== undefined) return carillonError(known.code, known.detail, { field: known.field });
+  return isRefusal(error)
+    ? carillonError('request-malformed', 'the request cannot be read', { field: 'request' })
+    : null;
+}
+
+/** Refused by Fastify for a reason that has no words above: a fault of the request all the same. */
+function isRefusal(error: unknown): boolean {
+  const { code, statusCode } = error as { code?: unknown; statusCode?: unknown };
+  return String(code).startsWith('FST_') && Number(statusCode) >= 400 && Number(statusCode) < 500;
 }
 
 export const INTERNAL: Problem = problemOf(

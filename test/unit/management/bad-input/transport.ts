@@ -144,14 +144,15 @@ export const transport: BadRequest[] = [
     code: 'method-not-allowed',
     field: 'method',
   },
-  {
-    name: 'TRACE on a job',
-    method: 'TRACE',
+  ...['TRACE', 'QUERY'].map((method) => ({
+    name: `${method} on a job`,
+    method,
     url: THERE,
     status: 405,
     code: 'method-not-allowed',
     field: 'method',
-  },
+  })),
+  { name: 'QUERY of nothing', method: 'QUERY', url: '/v1/nothing', status: 404, code: 'route-not-found', field: 'url' },
   ...['POST', 'PUT', 'PATCH'].map((method) => ({
     ...create('a parameter where none is taken', method === 'POST' ? job({}) : method === 'PUT' ? GOOD : {}, 'dryRun'),
     method,
