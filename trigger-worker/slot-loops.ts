@@ -29,13 +29,14 @@ export function slotLoops(runner: SlotRunner, clock: Clock, telemetry: Telemetry
       return SCAN_EVERY_MS;
     }),
     one('write-back', async () => {
-      await runner.flushWriteBacks();
-      return LIMITS.writeBackAgeMs / 2;
+      const written = await runner.flushWriteBacks();
+      return written > 0 ? LIMITS.writeBackAgeMs / 2 : LIMITS.writeBackAgeMs;
     }),
     one('progress', async () => {
-      await runner.commitProgress();
+      const moved = await runner.commitProgress();
       await runner.flushAnswers();
-      return LIMITS.progressEveryMs;
+      // An idle slot looks half as often: wake-ups are most of what it costs.
+      return moved ? LIMITS.progressEveryMs : 2 * LIMITS.progressEveryMs;
     }),
     one('upkeep', async () => {
       await runner.syncShards(clock.wallMs());

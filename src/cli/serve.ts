@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { resolve } from 'node:path';
 import { systemClock } from '../adapters/system/clock.ts';
 import type { Embedded } from '../embedded/embedded.ts';
 import type { Roles } from '../embedded/roles.ts';
@@ -36,10 +37,22 @@ export async function serveCommand(args: string[]): Promise<number> {
   const { address } = running;
   log.info({ mode: config.mode, role: config.role, ...address }, 'carillon is ready');
   if (address !== null && process.stdout.isTTY) {
-    process.stderr.write(`Carillon ${PROGRAM_VERSION}: http://${address.host}:${address.port}\n`);
+    process.stderr.write(forPeople(config, address));
   }
   await new Promise<never>(() => {});
   return 0;
+}
+
+/** What a person at a terminal needs to begin with; programs read the log. */
+function forPeople({ mode, dataDir }: Config, { host, port }: { host: string; port: number }): string {
+  const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const data = mode === 'embedded' ? `, data in ${resolve(dataDir)}` : '';
+  const at = port === 7171 ? '' : ` --url ${url}`;
+  return (
+    `\nCarillon ${PROGRAM_VERSION} runs at ${url}${data}. Ctrl-C ends it. In another terminal:\n` +
+    `  npm run -s carillon -- job add tick --every 1s${at}\n` +
+    `  npm run -s carillon -- tail${at}\n\n`
+  );
 }
 
 // Each mode is loaded when it is asked for, so that a wrong setting is told at once.

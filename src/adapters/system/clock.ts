@@ -15,8 +15,9 @@ export function systemClock(wallOffsetMs = 0): Clock {
     const dueMs = monotonicMs() + Math.max(0, ms);
     let timer: NodeJS.Timeout | undefined;
     const wait = (): void => {
-      // Rounded up, since Node cuts fractions of a ms; a timer that ends early all the same waits for the rest.
-      const restMs = Math.ceil(dueMs - monotonicMs());
+      // Rounded up, since Node cuts fractions of a ms; a timer that ends early all the same waits for the rest. Where the
+      // thread stood still meanwhile nothing is left to wait for, and Node would warn of a negative time.
+      const restMs = Math.max(0, Math.ceil(dueMs - monotonicMs()));
       timer = setTimeout(
         () => {
           if (monotonicMs() >= dueMs) run();
