@@ -20,13 +20,19 @@ export interface Verdict {
   lost: number;
   duplicated: number;
   early: number;
-  /** Fires that no rule of the job has: of an older version after its cut, or after a pause or delete. */
+  /**
+   * Fires that no rule of the job has: of an older version after its cut, or after a pause or delete. A copy under another
+   * execution id is one too, since nobody could drop it.
+   */
   unexpected: number;
   lateness_ms: { p50: number; p99: number; p999: number; max: number };
 }
 
 interface Seen {
+  id: string;
   copies: number;
+  /** Copies with another id than the first. */
+  foreign: number;
   /** Time of the first copy, UTC ms. */
   atMs: number;
 }
@@ -46,8 +52,11 @@ export class Judge {
       this.#seen.set(key, job);
     }
     const seen = job.get(nominalMs);
-    if (seen === undefined) job.set(nominalMs, { copies: 1, atMs });
-    else seen.copies += 1;
+    if (seen === undefined) job.set(nominalMs, { id, copies: 1, foreign: 0, atMs });
+    else {
+      seen.copies += 1;
+      if (seen.id !== id) seen.foreign += 1;
+    }
     this.total += 1;
     if (nominalMs > this.newestMs) this.newestMs = nominalMs;
   }
@@ -66,10 +75,11 @@ export class Judge {
       }
       result.expected += expected.size;
       for (const at of expected) if (!seen?.has(at)) result.lost += 1;
-      for (const [nominalMs, { copies, atMs }] of seen ?? []) {
+      for (const [nominalMs, { copies, foreign, atMs }] of seen ?? []) {
         if (nominalMs <= fromMs || nominalMs > toMs) continue;
         result.fired += 1;
         result.duplicated += copies - 1;
+        result.unexpected += foreign;
         if (!expected.has(nominalMs) && !allowed.has(nominalMs)) result.unexpected += 1;
         if (atMs < nominalMs) result.early += 1;
         lateness.push(atMs - nominalMs);

@@ -97,8 +97,12 @@ export class Reader {
 
   #message(): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      this.#child.once('message', resolve);
-      this.#child.once('exit', (code) => reject(new Error(`the reader ended with ${code}`)));
+      const ended = (code: number | null): void => reject(new Error(`the reader ended with ${code}`));
+      this.#child.once('exit', ended);
+      this.#child.once('message', (message) => {
+        this.#child.off('exit', ended);
+        resolve(message);
+      });
     });
   }
 }

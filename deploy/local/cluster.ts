@@ -32,9 +32,12 @@ export interface ClusterProcess {
 
 export interface Cluster {
   servers: Servers;
+  /** All that were started, those that have ended since included. */
   processes: readonly ClusterProcess[];
   /** Address of the first API process. */
   url: string;
+  /** One more process of a role; it is ready when this answers. */
+  start(role: Role): Promise<ClusterProcess>;
   stop(): Promise<void>;
 }
 
@@ -51,18 +54,23 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
     await stopRoles(processes);
     await servers.stop();
   };
+  const started: Record<Role, number> = { api: 0, manager: 0, worker: 0 };
+  const start = async (role: Role): Promise<ClusterProcess> => {
+    const one = await startRole(servers, options, role, started[role]++);
+    processes.push(one);
+    return one;
+  };
   try {
     // The first process makes topics and indexes, so the others do not wait for each other.
     for (const role of ['manager', 'worker', 'api'] as const) {
-      const starting = Array.from({ length: options.roles[role] }, (_, i) => startRole(servers, options, role, i));
-      processes.push(...(await Promise.all(starting)));
+      await Promise.all(Array.from({ length: options.roles[role] }, () => start(role)));
       log(`${options.roles[role]} ${role} ready`);
     }
   } catch (error) {
     await stop();
     throw error;
   }
-  return { servers, processes, url: processes.find(({ url }) => url !== null)?.url ?? '', stop };
+  return { servers, processes, url: processes.find(({ url }) => url !== null)?.url ?? '', start, stop };
 }
 
 async function startRole(
