@@ -99,8 +99,10 @@ async function importJobs(file: string, values: Values): Promise<number> {
     lines = [];
     let line = 0;
     const input = file === '-' ? process.stdin : createReadStream(file);
-    for await (const one of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+    for await (const read of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
       line += 1;
+      // A byte order mark is no part of the first job.
+      const one = line === 1 ? read.replace(/^\ufeff/, '') : read;
       if (one.trim() === '') continue;
       lines.push(line);
       yield one;

@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
 import type { JobForm } from '../../core/form/job-form.ts';
 import { stableHash } from '../../core/schedule/stable-hash.ts';
-import { type Import, Importer, keyPart } from './imported.ts';
+import { type Import, Importer, keyPart, NOT_UTF8 } from './imported.ts';
 
 export interface CrontabOptions {
   /** Name of the file; its last part stands in the job keys. Default `crontab`. */
@@ -47,10 +47,17 @@ export function importCrontab(text: string, options: CrontabOptions = {}): Impor
   const env: Record<string, string> = {};
   const uses = new Map<string, number>();
   let lineZone = zone;
-  for (const [index, raw] of text.split('\n').entries()) {
+  for (const [index, raw] of text
+    .replace(/^\ufeff/, '')
+    .split('\n')
+    .entries()) {
     const line = index + 1;
     const content = raw.replace(/^[ \t]+/, '').replace(/\r$/, '');
     if (content.trim() === '' || content.startsWith('#')) continue;
+    if (content.includes(NOT_UTF8.character)) {
+      importer.refuse(line, content, NOT_UTF8.reason);
+      continue;
+    }
     const variable = readVariable(content);
     if (variable !== null) {
       if (variable.name === 'CRON_TZ') lineZone = variable.value === '' ? zone : variable.value;

@@ -32,6 +32,12 @@ export interface Import {
   notes: ImportNote[];
 }
 
+/** What a decoder puts for bytes that are not UTF-8: a job with it in its command would run another command. */
+export const NOT_UTF8 = {
+  character: '\ufffd',
+  reason: 'it is not UTF-8: convert the file, for one with iconv -f latin1 -t utf-8',
+} as const;
+
 /** Largest file that is read, in bytes: it is in memory at once. */
 export const IMPORT_BYTES = 16 * 1024 * 1024;
 /** Characters of a refused part that are shown. */

@@ -1,6 +1,7 @@
 import { type Document, isMap, isSeq, LineCounter, type Node, parseAllDocuments } from 'yaml';
 import type { JobForm, ScheduleForm } from '../../core/form/job-form.ts';
-import { type Import, Importer, keyPart } from './imported.ts';
+import { type Import, Importer, NOT_UTF8 } from './imported.ts';
+import { Fault, jsonValue } from './json-value.ts';
 
 export interface KubernetesOptions {
   /** Begins each job key. Default `kubernetes/`. */
@@ -25,7 +26,9 @@ const METADATA_OF_CLUSTER = [
   'ownerReferences',
 ];
 const METADATA_KEPT = ['name', 'namespace', 'labels', 'annotations'];
-const NAME_BYTES = 110;
+/** Names of Kubernetes (RFC 1123): without a slash, so that no two jobs share a key. */
+const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
+const NAMESPACE = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
 type Plain = Record<string, unknown>;
 
@@ -38,9 +41,16 @@ type Plain = Record<string, unknown>;
 export function importKubernetes(text: string, options: KubernetesOptions = {}): Import {
   const importer = new Importer(options.nowMs ?? Date.now());
   const lines = new LineCounter();
+  const foreign = text.indexOf(NOT_UTF8.character);
+  if (foreign >= 0) {
+    importer.refuse(text.slice(0, foreign).split('\n').length, '', NOT_UTF8.reason);
+    return importer.result;
+  }
   let documents: Document[];
   try {
-    documents = [...parseAllDocuments(text, { lineCounter: lines, prettyErrors: false })] as Document[];
+    documents = [
+      ...parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, intAsBigInt: true, merge: true }),
+    ] as Document[];
   } catch (error) {
     // Input nested so deep that the parser cannot follow.
     importer.refuse(1, '', `the YAML cannot be read: ${messageOf(error)}`);
@@ -67,8 +77,12 @@ function readManifest(
   lineOf: (node: Node) => number,
 ): void {
   const line = lineOf(node);
-  const items = isMap(node) ? node.get('items', true) : undefined;
-  if (isSeq(items) && isMap(node) && /List$/.test(String(node.get('kind')))) {
+  if (isMap(node) && /List$/.test(String(node.get('kind')))) {
+    const items = node.get('items', true);
+    if (!isSeq(items)) {
+      importer.refuse(line, String(node.get('kind')), 'items must be a list', 'items');
+      return;
+    }
     for (const item of items.items as Node[]) readManifest(importer, document, item, options, lineOf);
     return;
   }
@@ -94,41 +108,39 @@ function readManifest(
     importer.refuse(line, 'CronJob', `apiVersion ${shown(apiVersion)} is not batch/v1`, 'apiVersion');
     return;
   }
-  readCronJob(importer, line, manifest, options);
+  try {
+    readCronJob(importer, line, jsonValue(manifest) as Plain, options);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    importer.refuse(line, titleOf(manifest), `${error.field} ${error.message}`, error.field);
+  }
+}
+
+function titleOf({ metadata }: Plain): string {
+  const { namespace = 'default', name } = isPlain(metadata) ? metadata : {};
+  return `CronJob ${shown(namespace ?? 'default')}/${shown(name)}`;
 }
 
 function readCronJob(importer: Importer, line: number, manifest: Plain, options: KubernetesOptions): void {
   const metadata = isPlain(manifest['metadata']) ? manifest['metadata'] : {};
   const spec = isPlain(manifest['spec']) ? manifest['spec'] : {};
-  const name = metadata['name'];
-  const namespace = metadata['namespace'] ?? 'default';
-  const text = `CronJob ${shown(namespace)}/${shown(name)}`;
-  try {
-    if (typeof name !== 'string' || name === '') throw new Fault('metadata.name', 'must be a text');
-    if (typeof namespace !== 'string' || namespace === '') throw new Fault('metadata.namespace', 'must be a text');
-    if (!isPlain(spec['jobTemplate'])) throw new Fault('spec.jobTemplate', 'must be there: it is what runs');
-    const form: JobForm = {
-      key: `${options.prefix ?? 'kubernetes/'}${keyPart(namespace, NAME_BYTES)}/${keyPart(name, NAME_BYTES)}`,
-      schedule: scheduleOf(spec, options.zone),
-      ...misfireOf(spec),
-      payload: payloadOf(manifest, metadata, spec),
-      labels: { source: 'kubernetes', ...concurrencyOf(spec) },
-      ...stateOf(spec),
-    };
-    importer.take(line, text, form);
-    noteLeftOvers(importer, line, text, manifest, metadata, spec);
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    importer.refuse(line, text, `${error.field} ${error.message}`, error.field);
+  const { name, namespace = 'default' } = metadata;
+  if (typeof name !== 'string' || !NAME.test(name)) throw new Fault('metadata.name', 'is not a name of Kubernetes');
+  if (namespace !== null && (typeof namespace !== 'string' || !NAMESPACE.test(namespace))) {
+    throw new Fault('metadata.namespace', 'is not a namespace of Kubernetes');
   }
-}
-
-class Fault extends Error {
-  readonly field: string;
-  constructor(field: string, message: string) {
-    super(message);
-    this.field = field;
-  }
+  if (!isPlain(spec['jobTemplate'])) throw new Fault('spec.jobTemplate', 'must be there: it is what runs');
+  const form: JobForm = {
+    key: `${options.prefix ?? 'kubernetes/'}${namespace ?? 'default'}/${name}`,
+    schedule: scheduleOf(spec, options.zone),
+    ...misfireOf(spec),
+    payload: payloadOf(manifest, metadata, spec),
+    labels: { source: 'kubernetes', ...concurrencyOf(spec) },
+    ...stateOf(spec),
+  };
+  const text = titleOf(manifest);
+  importer.take(line, text, form);
+  noteLeftOvers(importer, line, text, manifest, metadata, spec);
 }
 
 /** `CRON_TZ=Europe/Madrid 0 6 * * *`, the older way to name a zone. */
@@ -138,9 +150,10 @@ function scheduleOf(spec: Plain, defaultZone: string | undefined): ScheduleForm 
   const { schedule, timeZone } = spec;
   if (typeof schedule !== 'string')
     throw new Fault('spec.schedule', 'must be a text (quote it: * begins a YAML alias)');
-  if (timeZone !== undefined && typeof timeZone !== 'string') throw new Fault('spec.timeZone', 'must be a text');
+  if (timeZone !== undefined && timeZone !== null && typeof timeZone !== 'string')
+    throw new Fault('spec.timeZone', 'must be a text');
   const [, prefixed, rest] = ZONE_PREFIX.exec(schedule.trim()) ?? [];
-  if (prefixed !== undefined && timeZone !== undefined) {
+  if (prefixed !== undefined && typeof timeZone === 'string') {
     throw new Fault('spec.timeZone', 'and a zone in spec.schedule exclude each other');
   }
   const expression = rest ?? schedule.trim();
@@ -222,7 +235,8 @@ function isPlain(value: unknown): value is Plain {
 }
 
 function shown(value: unknown): string {
-  return typeof value === 'string' ? value.slice(0, 80) : (JSON.stringify(value) ?? 'that is missing').slice(0, 80);
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'that is a list' : 'that is a map';
+  return value === undefined || value === null ? 'that is missing' : String(value).slice(0, 80);
 }
 
 function messageOf(error: unknown): string {

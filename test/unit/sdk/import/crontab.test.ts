@@ -152,4 +152,20 @@ describe('crontab files', () => {
     expect(JSON.stringify(payload)).toContain('"__proto__":"1"');
     expect(({} as Record<string, unknown>)['1']).toBeUndefined();
   });
+
+  test('bytes that are not UTF-8 are refused in a line that says something, and passed over in a comment', () => {
+    const text = new TextDecoder().decode(
+      Buffer.from('# caf\u00e9\nNAME=caf\u00e9\n0 6 * * * caf\u00e9\n0 7 * * * fine', 'latin1'),
+    );
+    const { jobs, refused } = read(text);
+    expect(refused.map(({ line, reason }) => [line, reason])).toEqual([
+      [2, expect.stringContaining('UTF-8')],
+      [3, expect.stringContaining('UTF-8')],
+    ]);
+    expect(jobs.map(({ line, form }) => [line, form.payload])).toEqual([[4, expect.objectContaining({ env: {} })]]);
+  });
+
+  test('a byte order mark before the first line is no part of it', () => {
+    expect(read('\ufeff0 6 * * * x').jobs).toHaveLength(1);
+  });
 });

@@ -143,4 +143,63 @@ items:
     const plain = {} as Record<string, unknown>;
     expect(plain['polluted'] ?? plain['p2']).toBeUndefined();
   });
+
+  test('what JSON cannot hold as it is written is refused with its path, not changed', () => {
+    const template = (field: string) =>
+      read(`apiVersion: batch/v1
+kind: CronJob
+metadata: { name: a }
+spec: { schedule: "@daily", jobTemplate: { list: [1, { n: ${field} }] } }
+`);
+    for (const value of ['12345678901234567890', '.inf', '.nan', '!!binary aGk=']) {
+      const { jobs, refused } = template(value);
+      expect(jobs, value).toEqual([]);
+      expect(refused, value).toMatchObject([{ line: 1, field: 'spec.jobTemplate.list[1].n' }]);
+    }
+    expect(template('-9007199254740991').jobs).toHaveLength(1);
+  });
+
+  test('an alias of what it stands in has no end and is refused', () => {
+    const recursive = read(
+      'apiVersion: batch/v1\nkind: CronJob\nmetadata: &r { name: a, labels: *r }\nspec: { schedule: "@daily", jobTemplate: {} }',
+    );
+    expect(recursive.refused).toMatchObject([{ line: 1, field: expect.stringMatching(/^metadata\.labels/) }]);
+    expect(read('kind: &k [*k]').notes).toHaveLength(1);
+  });
+
+  test('merge keys and null are read as Kubernetes reads them', () => {
+    const { jobs, refused } = read(
+      `base: &base { schedule: "5 5 * * *", timeZone: null }\n---\n${cronJob('n', '  schedule: "@daily"\n  timeZone: null\n  suspend: null')}---
+apiVersion: batch/v1
+kind: CronJob
+metadata: { name: m }
+spec:
+  <<: { schedule: "5 5 * * *" }
+  jobTemplate: {}
+`,
+    );
+    expect(refused).toEqual([]);
+    expect(jobs.map(({ form }) => form.schedule)).toEqual([
+      { kind: 'cron', expression: '@daily' },
+      { kind: 'cron', expression: '5 5 * * *' },
+    ]);
+  });
+
+  test('names that no cluster has cannot stand for another job', () => {
+    for (const name of ['a/b', 'A', '"a b"', '.', `${'x'.repeat(254)}`]) {
+      expect(read(cronJob(name, '  schedule: "@daily"')).refused, name).toMatchObject([{ field: 'metadata.name' }]);
+    }
+    const spaced = read(cronJob('a', '  schedule: "@daily"', '  namespace: a/b\n'));
+    expect(spaced.refused).toMatchObject([{ field: 'metadata.namespace' }]);
+    const long = ['a', 'b'].map((end) => cronJob(`${'x'.repeat(120)}${end}`, '  schedule: "@daily"'));
+    expect(read(long.join('---\n')).jobs).toHaveLength(2);
+  });
+
+  test('a file that is not UTF-8, and a List without a list, are refused', () => {
+    const latin = new TextDecoder().decode(
+      Buffer.from(cronJob('a', '  schedule: "@daily"\n  x: "caf\u00e9"'), 'latin1'),
+    );
+    expect(read(latin)).toMatchObject({ jobs: [], refused: [{ line: 7, reason: expect.stringContaining('UTF-8') }] });
+    expect(read('kind: List\nitems: { a: 1 }').refused).toMatchObject([{ line: 1, field: 'items' }]);
+  });
 });
