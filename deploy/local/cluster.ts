@@ -132,32 +132,31 @@ async function stopRoles(processes: readonly ClusterProcess[]): Promise<void> {
   }
 }
 
+/** Runs until a signal. One that comes while the cluster starts is kept until there is something to stop. */
 async function main(): Promise<void> {
-  const cluster = await startCluster({
-    servers: {},
-    roles: { manager: 1, worker: 1, api: 1 },
-    port: 7171,
-    log: (line) => console.log(line),
-  });
-  console.log(
-    `API: ${cluster.url}   Kafka: ${cluster.servers.kafka.brokers.join(',')}   logs: ${cluster.servers.dir}/carillon`,
-  );
-  console.log(
-    `try: npm run carillon -- job add hello --every 1000   and: npm run carillon -- tail   Ctrl-C stops everything`,
-  );
-  const forever = setInterval(() => {}, 60_000);
-  const end = (): void => {
-    clearInterval(forever);
-    cluster.stop().then(
-      () => process.exit(0),
-      (error: unknown) => {
-        console.error(error);
-        process.exit(1);
-      },
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+  process.once('SIGINT', () => end());
+  process.once('SIGTERM', () => end());
+  const awake = setInterval(() => {}, 60_000);
+  try {
+    const cluster = await startCluster({
+      servers: {},
+      roles: { manager: 1, worker: 1, api: 1 },
+      port: 7171,
+      log: (line) => console.log(line),
+    });
+    console.log(
+      `API: ${cluster.url}   Kafka: ${cluster.servers.kafka.brokers.join(',')}   logs: ${cluster.servers.dir}/carillon`,
     );
-  };
-  process.once('SIGINT', end);
-  process.once('SIGTERM', end);
+    console.log(
+      `try: npm run carillon -- job add hello --every 1000   and: npm run carillon -- tail   Ctrl-C stops everything`,
+    );
+    await ended;
+    await cluster.stop();
+    console.log('everything is stopped');
+  } finally {
+    clearInterval(awake);
+  }
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
