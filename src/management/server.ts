@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
-import { carillonError } from '../core/errors.ts';
 import { type Service, service } from '../runtime/service.ts';
+import { portRefusal } from '../runtime/start-checks.ts';
 import { buildApi } from './app.ts';
 import { checkListen } from './auth.ts';
 import type { ApiDeps } from './deps.ts';
@@ -27,7 +27,7 @@ export function apiServer(deps: Omit<ApiDeps, 'newRequestKey'>, { host, port }: 
       await app.listen({ host, port });
     } catch (error) {
       await app.close();
-      throw listenFault(error, host, port);
+      throw portRefusal(error, { host, port, setting: 'listenPort' });
     }
     address = { host, port: (app.server.address() as AddressInfo).port };
     return async () => {
@@ -46,21 +46,4 @@ export function apiServer(deps: Omit<ApiDeps, 'newRequestKey'>, { host, port }: 
 
 export function newRequestKey(): string {
   return randomBytes(10).toString('hex');
-}
-
-function listenFault(error: unknown, host: string, port: number): unknown {
-  const { code } = error as NodeJS.ErrnoException;
-  if (code === 'EADDRINUSE') {
-    return carillonError(
-      'setup-refused',
-      `port ${port} on ${host} is taken: stop who has it, or set listenPort to another`,
-    );
-  }
-  if (code === 'EACCES' || code === 'EADDRNOTAVAIL') {
-    return carillonError(
-      'setup-refused',
-      `the API cannot listen on ${host}:${port} (${code}): set listenHost and listenPort`,
-    );
-  }
-  return error;
 }
