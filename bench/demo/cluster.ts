@@ -21,7 +21,7 @@ const OFFERED_LEAST = 10_000;
 /** One job in this many is changed, paused or deleted while it fires; a tenth of those, one-shots, is left out: 5 % of all. */
 const CHANGED_ONE_IN = 18;
 /** Requests under way at once while jobs are changed. */
-const CHANGES_AT_ONCE = 8;
+const CHANGES_AT_ONCE = 32;
 const ALWAYS = Number.POSITIVE_INFINITY;
 
 /** The topic is made beforehand, since its times must be the broker's: the worker's clock is not the judge. */

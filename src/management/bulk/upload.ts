@@ -88,8 +88,9 @@ class Upload {
   #sending: Promise<void> | null = null;
   /** Ends with the send that runs. */
   #turn: Promise<void> = Promise.resolve();
-  /** The note of how far it came that is being written. */
-  #noting: Promise<void> = Promise.resolve();
+  /** Runs while notes of how far it came are written; it never rejects. */
+  #noting: Promise<void> | null = null;
+  #noteDue = false;
   /** Why the upload broke off. */
   #broken: Error | null = null;
   #sent: { lines: number; hash: string };
@@ -125,7 +126,7 @@ class Upload {
     } finally {
       // Also when the upload broke off: what was read goes into the topic, and the repeat begins behind it.
       await this.#sending;
-      await this.#noting.catch((error: unknown) => this.#breakOff(error));
+      await this.#noting;
     }
     if (this.#broken !== null) throw this.#broken;
     if (state === 'receiving') {
@@ -163,26 +164,36 @@ class Upload {
     this.#sending = null;
   }
 
-  /**
-   * Sends the first block, and with it those behind it that are checked by then: one send and one note of how far it came,
-   * whose times are those of servers, serve them all.
-   */
+  /** Sends the first block, and with it those behind it that are checked by then: one request to the bus serves them all. */
   async #sendReady(): Promise<void> {
-    const { cluster, key } = this.#operation;
-    const { changes, stores } = this.#deps;
     await this.#window[0]!.result;
     const waiting = this.#window.findIndex(({ checked }) => checked === null);
     const ready = this.#window.slice(0, waiting === -1 ? this.#window.length : waiting);
     const messages = ready.flatMap(({ checked }) => messagesOf(checked!));
-    if (messages.length > 0) await changes.send(messages);
+    if (messages.length > 0) await this.#deps.changes.send(messages);
     for (const { block, checked } of ready) await this.#countRefused(checked!.errors, block);
     const lines = ready.reduce((sum, { block }) => sum + block.lines, this.#sent.lines);
     this.#sent = { lines, hash: ready.at(-1)!.block.hash };
     this.#window.splice(0, ready.length);
-    // The next send need not wait for the note: a crash before it repeats lines, which are known by their ids.
-    await this.#noting;
-    this.#noting = stores.operations.received(cluster, key, this.#sent.lines, this.#sent.hash);
-    this.#noting.catch(() => {});
+    this.#noteDue = true;
+    this.#noting ??= this.#writeNotes();
+  }
+
+  /**
+   * No send waits for a note, since the appliers write to the same document and a note is slow: the next one tells what was
+   * sent meanwhile. A crash before it repeats lines, which are known by their ids.
+   */
+  async #writeNotes(): Promise<void> {
+    const { cluster, key } = this.#operation;
+    try {
+      while (this.#noteDue) {
+        this.#noteDue = false;
+        await this.#deps.stores.operations.received(cluster, key, this.#sent.lines, this.#sent.hash);
+      }
+    } catch (error) {
+      this.#breakOff(error);
+    }
+    this.#noting = null;
   }
 
   /** Later blocks must not overtake the one that failed. */
