@@ -3,6 +3,7 @@ import { LIMITS } from '../src/core/limits.ts';
 import type { AllotContext } from '../src/engine/allot/context.ts';
 import { Leader } from '../src/engine/allot/leader.ts';
 import { LeaseRound } from '../src/engine/allot/lease-round.ts';
+import { Mover } from '../src/engine/allot/move.ts';
 import { ShardRound } from '../src/engine/allot/shard-round.ts';
 import { inOrder, loop, type Service, service } from '../src/runtime/service.ts';
 
@@ -10,6 +11,8 @@ import { inOrder, loop, type Service, service } from '../src/runtime/service.ts'
 const LEASES_EVERY_MS = 100;
 /** Shards are looked at this often, in ms: a bulk of 50,000 jobs/s places 12,500 meanwhile, about what is always free. */
 const SHARDS_EVERY_MS = 250;
+/** Jobs of draining shards go a step further this often, in ms. */
+const MOVES_EVERY_MS = 500;
 /** Leadership is renewed, or watched, this often, in ms. */
 const LEAD_EVERY_MS = 250;
 
@@ -44,7 +47,9 @@ export function startManager(context: AllotContext, { host, pid }: ManagerOption
   const leadership = service('manager-leadership', telemetry, async () => () => leader.resign(incarnation));
   const leaseRound = new LeaseRound(context, leader);
   const shardRound = new ShardRound(context, leader, leaseRound);
-  const every = (name: string, ms: number, round: () => Promise<void>): Service =>
+  const mover = new Mover(context, leader);
+  const moves = service('manager-mover', telemetry, async () => () => mover.close());
+  const every = (name: string, ms: number, round: () => Promise<unknown>): Service =>
     loop({
       name,
       clock,
@@ -69,5 +74,7 @@ export function startManager(context: AllotContext, { host, pid }: ManagerOption
     every('manager-lead', LEAD_EVERY_MS, () => leader.renew(incarnation)),
     every('manager-leases', LEASES_EVERY_MS, () => leaseRound.run(incarnation)),
     every('manager-shards', SHARDS_EVERY_MS, () => shardRound.run()),
+    moves,
+    every('manager-moves', MOVES_EVERY_MS, () => mover.run()),
   ]);
 }

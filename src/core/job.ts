@@ -68,6 +68,21 @@ export interface Job extends JobDefinition {
   fired?: { id: string; atMs: number }[];
   /** What a repeat of changes that were not yet committed needs; absent where `lastChange` says all. */
   replay?: ChangeReplay;
+  /** A move to another shard that is under way; `engine/change/move.ts` tells how it goes. */
+  move?: JobMove;
+}
+
+export interface JobMove {
+  /** Effective times up to this instant belong to the place that the job leaves, later ones to the next, UTC ms. */
+  cutMs: number;
+  /** The place that it leaves; absent while it still stands there and ends at the cut. */
+  from?: Place;
+}
+
+/** Where a job stands: its number in a shard. */
+export interface Place {
+  shard: number;
+  number: number;
 }
 
 export type ChangeResult = 'created' | 'updated' | 'unchanged' | 'deleted' | 'fired';
@@ -82,9 +97,9 @@ export type ChangeOutcome =
  * writes of a batch and its commit makes the same changes come again, and they must end in the same messages and answers.
  */
 export interface ChangeReplay {
-  /** Version that stood before these changes and its encoded record (base64); 0 and null: the job was not there. */
+  /** Version that stood before these changes and its records; 0 and none: the job was not there. */
   formerVersion: number;
-  former: string | null;
+  former: FormerRecord[];
   /** Outcomes of the changes before the last one, by offset; `repeated`: its request had come before. */
   outcomes: { offset: number; outcome: ChangeOutcome; repeated?: boolean }[];
   /** Places that this key left: it was deleted and created again. The owner of each must learn of its end. */
@@ -96,12 +111,15 @@ export interface ChangeReplay {
   tell?: boolean;
 }
 
-/** The place of a deleted job, with what its end needs. `former` and `tell` as above. */
-export interface LeftPlace {
+/** The encoded record (base64) of a former version at one place; null: it is too large to be told. */
+export interface FormerRecord extends Place {
+  record: string | null;
+}
+
+/** The place of a deleted job, or one that a job has left, with what its end needs. `former` and `tell` as above. */
+export interface LeftPlace extends Place {
   id: string;
   offset: number;
-  shard: number;
-  number: number;
   version: number;
   cutMs: number;
   former: string | null;

@@ -22,7 +22,10 @@ export type ChangeAction =
   /** The zone data or a calendar changed under the job: its times are computed anew. */
   | { kind: 'recompute'; reason: string }
   /** One run at once, beside the schedule; `requestKey` ends its execution id. */
-  | { kind: 'fire'; requestKey: string };
+  | { kind: 'fire'; requestKey: string }
+  /** A step of a move to another shard, from the manager (`engine/change/move.ts`); all but the first name a version. */
+  | { kind: 'move'; step: 'begin'; cutMs: number }
+  | { kind: 'move'; step: 'go' | 'end' | 'cancel' };
 
 /**
  * A merge patch (RFC 7396) over a definition: null takes a field away, which then has its default. A schedule of another

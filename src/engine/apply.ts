@@ -66,11 +66,12 @@ export class Applier {
   async apply(records: readonly BusRecord[], signal: AbortSignal): Promise<void> {
     const last = records.at(-1);
     if (last === undefined) return;
-    const { jobs, triggers, operations, telemetry } = this.#deps;
+    const { jobs, triggers, operations, clock, telemetry } = this.#deps;
     const partition = this.#partition;
     const works = await groupByJob(records, this.#clusters, telemetry);
     const calendars = await this.#calendars(works);
-    await writeJobs(works, { jobs, places: this.#places, partition, calendars, signal });
+    const nowMs = clock.wallMs();
+    await writeJobs(works, { jobs, places: this.#places, partition, calendars, nowMs, signal });
     // Calendars are read again now that the jobs are stored. Whoever changes one lists its jobs after that: either this
     // read sees the new calendar, or that list has the job.
     const now = await this.#calendars(works);
@@ -140,9 +141,7 @@ export class Applier {
    */
   async #afterCommit(works: readonly Work[], next: number): Promise<void> {
     const { jobs, shards, clock } = this.#deps;
-    const ended = works.flatMap(({ sequence }) =>
-      sequence.done.flatMap(({ ended }) => (ended === null ? [] : [ended])),
-    );
+    const ended = works.flatMap(({ sequence }) => sequence.done.flatMap((one) => one.ended));
     const byShard = Map.groupBy(ended, (shard) => shard);
     if (byShard.size > 0) await shards.addJobs([...byShard].map(([shard, { length }]) => ({ shard, jobs: -length })));
 

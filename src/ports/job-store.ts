@@ -28,7 +28,7 @@ export interface JobStore {
   list(query: JobQuery): Promise<{ jobs: Job[]; next: string | null }>;
   /** Jobs of a shard by number, without tombstones: for rebuild and reconcile. */
   byShard(shard: number, afterNumber: number, limit: number): Promise<Job[]>;
-  /** Jobs that use one of the zones or calendars, by (cluster, key), with paging by the last job answered; no tombstones. */
+  /** Jobs that use one of the zones or calendars, or that move, by (cluster, key), with paging by the last job answered; no tombstones. */
   using(what: JobUse, after: { cluster: string; key: string } | null, limit: number): Promise<Job[]>;
   /** Counts by state (each is named), without tombstones; of one cluster or of all. */
   counts(cluster?: string): Promise<Record<JobState, number>>;
@@ -46,5 +46,5 @@ export interface JobQuery {
   limit: number;
 }
 
-/** What a job may depend on and that may change under it. */
-export type JobUse = { zones: readonly string[] } | { calendar: string };
+/** What a job may depend on and that may change under it: zone rules, a calendar, the shard that it leaves. */
+export type JobUse = { zones: readonly string[] } | { calendar: string } | { moving: true };

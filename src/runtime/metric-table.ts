@@ -24,6 +24,9 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
   shards_created_total: { type: 'counter', help: 'Shards made ahead of need' },
   shard_places: { type: 'gauge', help: 'Places of open, unsaturated shards by delivery' },
   shard_places_free: { type: 'gauge', help: 'Free places of open, unsaturated shards by delivery' },
+  jobs_moving: { type: 'gauge', help: 'Jobs that are under way from one shard to another; at most 1000' },
+  move_steps_total: { type: 'counter', help: 'Steps of moves asked for, by step (begin, go, end, cancel)' },
+  move_failures_total: { type: 'counter', help: 'Batches of steps of moves that could not be sent, by code' },
   // Management: changes on their way in.
   api_problems_total: { type: 'counter', help: 'Requests answered with a problem, by code' },
   bulk_uploads: { type: 'gauge', help: 'Bulk uploads that are being received; at most 16' },

@@ -154,6 +154,26 @@ export function jobListStatements(opened: OpenedJobs): void {
     expect(await found({ zones: ['Asia/Tokyo'] })).toBe(1);
   });
 
+  test('using: jobs that move, until they do no more, without tombstones', async () => {
+    const { store } = opened();
+    const from = { shard: 1, number: 77 };
+    await store.insertMany([
+      sampleJob('stays'),
+      sampleJob('begun', { move: { cutMs: 5 } }),
+      sampleJob('gone', { move: { cutMs: 5, from } }),
+      sampleJob('deleted', { move: { cutMs: 5, from }, deleted: true }),
+    ]);
+    const moving = async (after: Job | null, limit: number): Promise<string[]> =>
+      (await store.using({ moving: true }, after, limit)).map(({ key }) => key);
+    expect(await moving(null, 10)).toEqual(['begun', 'gone']);
+    expect(await moving(null, 1)).toEqual(['begun']);
+    expect(await moving(sampleJob('begun'), 10)).toEqual(['gone']);
+    const arrived = sampleJob('gone', { position: { partition: 2, offset: 11 } });
+    await store.replaceMany([{ job: arrived, expected: { version: 1, offset: 10 } }]);
+    expect(await moving(null, 10)).toEqual(['begun']);
+    expect(await store.get('team', 'begun')).toEqual(sampleJob('begun', { move: { cutMs: 5 } }));
+  });
+
   test('counts by state, every state named, of one cluster or of all, without tombstones', async () => {
     const { store } = opened();
     const none = { enabled: 0, paused: 0, finished: 0, terminated: 0, error: 0 };

@@ -58,6 +58,8 @@ async function callEverything(stores: MongoStores, at: (method: string) => void)
       () => jobs.using({ zones }, null, 10),
       () => jobs.using({ zones }, { cluster: 'team', key: 'job-100' }, 10),
       () => jobs.using({ calendar: 'c1' }, null, 10),
+      () => jobs.using({ moving: true }, null, 10),
+      () => jobs.using({ moving: true }, { cluster: 'team', key: 'job-100' }, 10),
       () => jobs.using({ calendar: 'c1' }, { cluster: 'team', key: 'job-100' }, 10),
     ],
     'jobs.counts': [() => jobs.counts('team'), () => jobs.counts()],

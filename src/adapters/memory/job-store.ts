@@ -6,6 +6,7 @@ const byBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a),
 const byPlace = (a: Job, b: Job): number => byBytes(a.cluster, b.cluster) || byBytes(a.key, b.key);
 
 function uses(job: Job, what: JobUse): boolean {
+  if ('moving' in what) return job.move !== undefined;
   if ('calendar' in what) return job.bounds.calendars?.includes(what.calendar) ?? false;
   const { schedule } = job;
   return schedule.kind === 'cron' && schedule.zone !== undefined && what.zones.includes(schedule.zone);

@@ -15,6 +15,7 @@ export const JOB_INDEXES: readonly IndexDescription[] = [
   // using
   { key: { 'schedule.zone': 1, _id: 1 }, partialFilterExpression: { 'schedule.zone': { $exists: true } } },
   { key: { 'bounds.calendars': 1, _id: 1 }, partialFilterExpression: { 'bounds.calendars': { $exists: true } } },
+  { key: { deleted: 1, _id: 1 }, partialFilterExpression: { 'move.cutMs': { $exists: true } } },
   // sweep
   { key: { 'position.partition': 1, 'position.offset': 1 }, partialFilterExpression: { deleted: true } },
 ];
@@ -193,6 +194,7 @@ function afterPrefix(prefix: string): string {
 }
 
 function useFilters(what: JobUse): Filter<JobDocument>[] {
+  if ('moving' in what) return [{ 'move.cutMs': { $exists: true } }];
   if ('calendar' in what) return [{ 'bounds.calendars': what.calendar }];
   const filters: Filter<JobDocument>[] = [];
   for (let i = 0; i < what.zones.length; i += ZONES_PER_QUERY) {

@@ -236,7 +236,8 @@ function nthWithin(schedule: CompiledSchedule, n: number, low: number, high: num
   return reached;
 }
 
-function spreadOffset(spreadMs: number | undefined, key: string | undefined): number {
+/** Constant offset of a job between its nominal and its effective times, in ms: 0 <= offset < spreadMs. */
+export function spreadOffset(spreadMs: number | undefined, key: string | undefined): number {
   if (spreadMs === undefined) return 0;
   if (!key)
     throw invalidSchedule('bounds.spreadMs', 'needs the key of a job, which the offset is chosen by (preview: --key)');

@@ -35,7 +35,7 @@ export async function addMembers(
     messages,
     ownerFollows: (work, offset, fired) => {
       if (fired) return true;
-      const effect = effects.get(work)?.find(({ untilOffset }) => offset <= untilOffset);
+      const effect = effects.get(work)?.find(({ untilOffset, answers }) => answers && offset <= untilOffset);
       return effect !== undefined && reached.has(effect);
     },
   };

@@ -1,31 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
 import { CarillonError, carillonError } from '../../core/errors.ts';
-import type { ChangeOutcome, ChangePosition, ChangeResult, Job, JobDefinition, JobState } from '../../core/job.ts';
+import type { ChangeOutcome, Job, JobDefinition, JobState } from '../../core/job.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Change, ChangeAction } from '../../core/messages.ts';
 import type { Calendars } from './calendars.ts';
 import { encodedRecord } from './encoded.ts';
+import { moveJob } from './move.ts';
 import { patched } from './patch.ts';
-import { firstEffective, nextEffective, normalTiming, sameTiming, type Timing } from './timing.ts';
+import { firstEffective, nextEffective, normalTiming, sameTiming } from './timing.ts';
+import { type ChangeContext, conflict, cutOf, type Decision, lastOutcome, unchanged, write } from './writing.ts';
 
 /** Runs by hand that a job remembers: a request that is repeated after more than these runs again. */
 const FIRES_KEPT = 16;
-
-/** What a decision may ask for beside the job and the change. */
-export interface ChangeContext {
-  position: ChangePosition;
-  calendars: Calendars;
-  /** Gives a place for a new job; null: no shard has one. Asked only when all else is in order. */
-  takePlace: () => { shard: number; number: number } | null;
-}
-
-export interface Decision {
-  outcome: ChangeOutcome;
-  /** The document to store (a tombstone after a delete); null: nothing changes. */
-  next: Job | null;
-  /** The same request came before under another offset: nothing is done or counted again. */
-  repeated?: boolean;
-}
 
 /**
  * What one change does to one job; the rules of all states stand here and nowhere else. It never throws: what cannot be done
@@ -51,11 +37,6 @@ export function decide(current: Job | null, change: Change, context: ChangeConte
   } catch (error) {
     return { outcome: refusal(error), next: null };
   }
-}
-
-/** The outcome of the last change that wrote this job. */
-export function lastOutcome(job: Job): ChangeOutcome {
-  return { ok: true, result: job.lastChange.result, version: job.version, state: job.state };
 }
 
 function refusal(error: unknown): ChangeOutcome {
@@ -103,6 +84,8 @@ function decideAction(current: Job | null, change: Change, context: ChangeContex
       return write(live, change, context, { deleted: true }, 'deleted');
     case 'fire':
       return fire(live, change, context);
+    case 'move':
+      return moveJob(live, change, action, context);
     default:
       return moveState(live, change, action.kind, context);
   }
@@ -153,7 +136,7 @@ function update(
 ): Decision {
   if (live.state === 'terminated') throw conflict(live, 'it was ended for good; delete it to use the key again');
   const { calendars } = context;
-  const cutMs = Math.max(change.atMs, live.cutMs);
+  const cutMs = cutOf(live, change);
   const timing = normalTiming(definition, live.key, live, cutMs, calendars);
   const moves = !sameTiming(timing, live);
   const staysPaused = paused ?? live.state === 'paused';
@@ -180,7 +163,7 @@ function sameRest(a: JobDefinition, b: JobDefinition): boolean {
 
 function recompute(live: Job, change: Change, context: ChangeContext): Decision {
   if (live.state === 'terminated') return unchanged(live);
-  const cutMs = live.state === 'paused' ? live.cutMs : Math.max(change.atMs, live.cutMs);
+  const cutMs = live.state === 'paused' ? live.cutMs : cutOf(live, change);
   try {
     const first = nextEffective(live, cutMs, context.calendars);
     if (live.state === 'finished' && first === null) return unchanged(live);
@@ -201,7 +184,7 @@ function moveState(
   context: ChangeContext,
 ): Decision {
   const { state } = live;
-  const cutMs = Math.max(change.atMs, live.cutMs);
+  const cutMs = cutOf(live, change);
   if (kind === 'terminate') {
     return state === 'terminated' ? unchanged(live) : write(live, change, context, { state: 'terminated', cutMs });
   }
@@ -235,38 +218,4 @@ function fire(live: Job, change: Change, context: ChangeContext): Decision {
     lastChange: { id: change.id, result: 'fired' },
   };
   return { outcome: lastOutcome(next), next };
-}
-
-function unchanged(live: Job): Decision {
-  return { outcome: { ok: true, result: 'unchanged', version: live.version, state: live.state }, next: null };
-}
-
-function conflict(live: Job, detail: string): CarillonError {
-  return carillonError('state-conflict', `the job is ${live.state}: ${detail}`);
-}
-
-/** The next version of a job. A reason belongs to the state that it was given for, and goes with it. */
-function write(
-  live: Job,
-  change: Change,
-  context: ChangeContext,
-  fields: { [F in keyof Job]?: Job[F] | undefined },
-  result: ChangeResult = 'updated',
-): Decision {
-  const { stateReason: _, replay: __, ...kept } = live;
-  const cutMs = fields.cutMs ?? Math.max(change.atMs, live.cutMs);
-  const next = {
-    ...kept,
-    ...fields,
-    cutMs,
-    version: live.version + 1,
-    updatedMs: Math.max(change.atMs, live.updatedMs),
-    position: context.position,
-    lastChange: { id: change.id, result },
-  };
-  for (const [field, value] of Object.entries(next)) {
-    if (value === undefined) delete next[field as keyof typeof next];
-  }
-  if (fields.schedule !== undefined && (fields as Timing).counted === undefined) delete next.counted;
-  return { outcome: lastOutcome(next as Job), next: next as Job };
 }

@@ -3,7 +3,8 @@ import type { FastMessage } from '../../core/messages.ts';
 import type { TriggerChange } from '../../ports/trigger-store.ts';
 import type { Calendars } from './calendars.ts';
 import { base64Record, encodedRecord } from './encoded.ts';
-import type { ChangeDone, Sequence } from './sequence.ts';
+import { type ChangeDone, formerAt, type Sequence } from './sequence.ts';
+import { sidesOf } from './sides.ts';
 import { nextEffective } from './timing.ts';
 
 /** What changes at one place of a shard, and what its owner must be told when the change is near. */
@@ -16,6 +17,8 @@ export interface Effect {
   message: () => FastMessage;
   /** Changes up to this offset (and after that of the effect before) are told by this message. */
   untilOffset: number;
+  /** Its owner answers whoever asked; of the two sides of a job that moves it is the one that fires at that time. */
+  answers: boolean;
 }
 
 /**
@@ -34,20 +37,27 @@ export function effectsOf(sequence: Sequence, calendars: Calendars): Effect[] {
         certain: tell,
         message: () => ({ ...told, ...replyTo(sequence.done, offset), result: 'deleted' }),
         untilOffset: offset,
+        answers: true,
       };
     });
   const position = final?.position.offset ?? -1;
   const isHere = final !== stored || (position >= first && position <= last);
   // A run by hand writes the document and leaves its version: there is nothing to tell.
   if (final !== null && isHere && final.version !== former.version) {
-    const add = triggerChange(final, calendars);
-    effects.push({
-      shard: final.shard,
-      add,
-      certain: sequence.tell,
-      message: () => versionMessage(sequence, final, add, calendars),
-      untilOffset: Number.POSITIVE_INFINITY,
-    });
+    const sides = sidesOf(final);
+    const teller = tellerOf(sequence, final);
+    const firing = final.move !== undefined && (teller?.change.atMs ?? 0) <= final.move.cutMs ? sides.at(-1) : sides[0];
+    for (const side of onlyGone(sequence) ? sides.slice(0, 1) : sides) {
+      const add = triggerChange(side, calendars);
+      effects.push({
+        shard: side.shard,
+        add,
+        certain: sequence.tell,
+        message: () => versionMessage(sequence, side, add, calendars, side === firing ? teller : undefined),
+        untilOffset: Number.POSITIVE_INFINITY,
+        answers: side === firing,
+      });
+    }
   }
   return effects;
 }
@@ -74,23 +84,38 @@ function triggerChange(job: Job, calendars: Calendars): TriggerChange {
   return { number, version, score, record: encodedRecord(job, calendars) };
 }
 
-function versionMessage(sequence: Sequence, job: Job, own: TriggerChange, calendars: Calendars): FastMessage {
-  const { shard, number, version, cutMs, position } = job;
-  const teller = sequence.done.findLast(({ offset, outcome }) => offset <= position.offset && changesVersion(outcome));
-  const result = teller?.outcome.ok ? teller.outcome.result : job.lastChange.result;
+/** The change that made the version; undefined where an earlier batch held it. */
+function tellerOf({ done }: Sequence, { position }: Job): ChangeDone | undefined {
+  return done.findLast(({ offset, outcome }) => offset <= position.offset && changesVersion(outcome));
+}
+
+function versionMessage(
+  sequence: Sequence,
+  side: Job,
+  own: TriggerChange,
+  calendars: Calendars,
+  teller: ChangeDone | undefined,
+): FastMessage {
+  const { shard, number, version, cutMs, lastChange } = side;
   return {
     v: 1,
-    id: teller?.change.id ?? job.lastChange.id,
+    id: teller?.change.id ?? lastChange.id,
     shard,
     number,
     version,
     cutMs,
     score: own.score,
-    record: job.deleted ? null : base64Record(job, calendars),
-    former: sequence.former.record,
+    record: side.deleted ? null : base64Record(side, calendars),
+    former: formerAt(sequence.former, side),
     ...(teller?.change.replyTo === undefined ? {} : { replyTo: teller.change.replyTo }),
-    result,
+    result: teller?.outcome.ok ? teller.outcome.result : lastChange.result,
   };
+}
+
+/** Whether a job only took its new place: the record at the one that it leaves is right as it is, and may have run out. */
+function onlyGone({ done }: Sequence): boolean {
+  const made = done.filter(({ outcome }) => changesVersion(outcome)).map(({ change }) => change.action);
+  return made.length > 0 && made.every((action) => action.kind === 'move' && action.step === 'go');
 }
 
 /** Whether an outcome made a version (or took the last one away). */

@@ -12,6 +12,8 @@ const CAPACITY_WAIT_MS = 10_000;
 const CAPACITY_ASK_MS = 200;
 /** After a wait that was in vain no batch waits for this long, in ms: changes of other jobs go on. */
 const CAPACITY_REST_MS = 30_000;
+/** Held blocks are compared with the states of their shards this often, in ms, while places are wanted. */
+const COMPARE_EVERY_MS = 5_000;
 
 /** Places for new jobs, taken in blocks and held in memory; what is left at the end is given back. */
 export class Places {
@@ -20,6 +22,7 @@ export class Places {
   readonly #blocks: Record<Delivery, PlaceBlock[]> = { 'at-least-once': [], 'exactly-once': [] };
   #size = BLOCK_FIRST;
   #restUntilMs = 0;
+  #comparedMs = Number.NEGATIVE_INFINITY;
 
   constructor(shards: ShardStore, clock: Clock) {
     this.#shards = shards;
@@ -28,6 +31,8 @@ export class Places {
 
   /** Holds at least `wanted` places of a delivery, or as many as there are after a bounded wait; throws when it is ended. */
   async hold(delivery: Delivery, wanted: number, signal: AbortSignal): Promise<void> {
+    if (wanted === 0) return;
+    await this.#leaveDraining();
     const blocks = this.#blocks[delivery];
     let missing = wanted - blocks.reduce((sum, { count }) => sum + count, 0);
     const endMs = this.#clock.monotonicMs() + CAPACITY_WAIT_MS;
@@ -60,6 +65,21 @@ export class Places {
     if (block.count === 1) this.#blocks[delivery].shift();
     else this.#blocks[delivery][0] = { ...block, firstNumber: number + 1, count: block.count - 1 };
     return { shard, number };
+  }
+
+  /** Gives back the places of shards that take no jobs any more, so that they can become empty. */
+  async #leaveDraining(): Promise<void> {
+    const nowMs = this.#clock.monotonicMs();
+    const held = Object.values(this.#blocks).flat();
+    if (held.length === 0 || nowMs - this.#comparedMs < COMPARE_EVERY_MS) return;
+    this.#comparedMs = nowMs;
+    const closing = new Set((await this.#shards.shards()).filter((one) => one.state !== 'open').map(({ id }) => id));
+    const left = held.filter(({ shard }) => closing.has(shard));
+    if (left.length === 0) return;
+    for (const [delivery, blocks] of Object.entries(this.#blocks)) {
+      this.#blocks[delivery as Delivery] = blocks.filter(({ shard }) => !closing.has(shard));
+    }
+    await this.#shards.addJobs(left.map(({ shard, count }) => ({ shard, jobs: -count })));
   }
 
   /** Gives back what is held. Their numbers are not used again, their places are. */

@@ -1,9 +1,12 @@
-import type { ChangeOutcome, ChangeReplay, Job, LeftPlace } from '../../core/job.ts';
+import type { ChangeOutcome, ChangeReplay, FormerRecord, Job, LeftPlace, Place } from '../../core/job.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Change } from '../../core/messages.ts';
 import type { Calendars } from './calendars.ts';
-import { type ChangeContext, decide, lastOutcome } from './decide.ts';
+import { decide } from './decide.ts';
 import { encodedRecord } from './encoded.ts';
+import { withoutLateMove } from './move.ts';
+import { sidesOf } from './sides.ts';
+import { type ChangeContext, lastOutcome } from './writing.ts';
 
 /** A change with its offset in the changes topic. */
 export interface ChangeRecord {
@@ -17,8 +20,8 @@ export interface ChangeDone extends ChangeRecord {
   repeated: boolean;
   /** It was applied by an earlier run of the same records that did not reach its commit. */
   kept: boolean;
-  /** Shard of the job that this change took away. */
-  ended: number | null;
+  /** Shards in which this change gave a place up. */
+  ended: number[];
 }
 
 /** What all changes of one key in one batch come to. */
@@ -37,12 +40,13 @@ export interface Sequence {
   tell: boolean;
 }
 
-interface Former {
+export interface Former {
   version: number;
-  record: string | null;
+  /** One for each of its places. */
+  records: FormerRecord[];
 }
 
-export interface SequenceContext extends Omit<ChangeContext, 'position'> {
+export interface SequenceContext extends Omit<ChangeContext, 'position' | 'uncommittedFrom'> {
   partition: number;
 }
 
@@ -66,29 +70,42 @@ export function applyInOrder(stored: Job | null, records: readonly ChangeRecord[
   for (const record of records) {
     if (stored !== null && record.offset <= written) {
       done.push(keptOutcome(stored, record));
+      const taken = current === stored ? withoutLateMove(stored, record.change, context) : null;
+      if (taken !== null) tell = true;
+      current = taken ?? current;
       continue;
     }
     const position = { partition: context.partition, offset: record.offset };
-    const { outcome, next, repeated = false } = decide(current, record.change, { ...context, position });
+    const {
+      outcome,
+      next,
+      repeated = false,
+    } = decide(current, record.change, {
+      ...context,
+      position,
+      uncommittedFrom: first,
+    });
     if (next !== null) {
       if (uncommitted && current === stored) tell = true;
       if (outcome.ok && outcome.result === 'created') {
         if (current !== null && !fresh && current.position.offset >= first)
-          left = [...left, leftPlace(current, former, tell)];
+          left = [...left, ...leftPlaces(current, former, tell)];
         former = NONE;
         fresh = true;
         tell = false;
+      } else if (current !== null && !next.deleted && !stands(next, current)) {
+        left = [...left, leftPlace(next, current, former, tell)];
       }
-      current = next;
     }
-    const ended = next?.deleted ? next.shard : null;
+    const ended = next === null ? [] : endedBy(current, next);
+    current = next ?? current;
     done.push({ ...record, outcome, repeated, kept: false, ended });
   }
   const final = current === stored ? stored : withReplay(current!, done, former, left, tell);
   return { stored, final, done, first, last, former, left, tell };
 }
 
-const NONE: Former = { version: 0, record: null };
+const NONE: Former = { version: 0, records: [] };
 
 /**
  * What stood before. Its calendars are those of now: how they were then is in the trigger store only, and would matter only
@@ -96,35 +113,55 @@ const NONE: Former = { version: 0, record: null };
  */
 function formerOf(stored: Job | null, calendars: Calendars): Former {
   if (stored === null || stored.deleted) return NONE;
-  const bytes = encodedRecord(stored, calendars);
-  const record = bytes.length <= LIMITS.recordBytes ? Buffer.from(bytes).toString('base64') : null;
-  return { version: stored.version, record };
+  const records = sidesOf(stored).map((side) => {
+    const bytes = encodedRecord(side, calendars);
+    const record = bytes.length <= LIMITS.recordBytes ? Buffer.from(bytes).toString('base64') : null;
+    return { shard: side.shard, number: side.number, record };
+  });
+  return { version: stored.version, records };
 }
 
 function keptFormer(stored: Job | null): Former {
   const replay = stored?.replay;
-  return replay === undefined ? NONE : { version: replay.formerVersion, record: replay.former };
+  return replay === undefined ? NONE : { version: replay.formerVersion, records: replay.former };
+}
+
+/** What stood at a place before; null where nothing did. */
+export function formerAt(former: Former, place: Place): string | null {
+  return former.records.find(({ shard, number }) => shard === place.shard && number === place.number)?.record ?? null;
+}
+
+/** Whether a job has a place, as the one where it is or as the one that it leaves. */
+function stands(job: Job, place: Place): boolean {
+  return placesOf(job).some(({ shard, number }) => shard === place.shard && number === place.number);
+}
+
+function placesOf(job: Job): Place[] {
+  return job.move?.from === undefined ? [job] : [job, job.move.from];
+}
+
+/** Shards of the places that `before` had and `next` has not. */
+function endedBy(before: Job | null, next: Job): number[] {
+  if (before === null || before.deleted) return [];
+  return placesOf(before).flatMap((place) => (next.deleted || !stands(next, place) ? [place.shard] : []));
 }
 
 function keptOutcome(stored: Job, record: ChangeRecord): ChangeDone {
   const kept = stored.replay?.outcomes.find(({ offset }) => offset === record.offset);
   const outcome = kept?.outcome ?? lastOutcome(stored);
-  return { ...record, outcome, repeated: kept?.repeated ?? false, kept: true, ended: null };
+  return { ...record, outcome, repeated: kept?.repeated ?? false, kept: true, ended: [] };
 }
 
-function leftPlace(tombstone: Job, former: Former, tell: boolean): LeftPlace {
-  const { shard, number, version, cutMs } = tombstone;
-  const { offset } = tombstone.position;
-  return {
-    id: tombstone.lastChange.id,
-    offset,
-    shard,
-    number,
-    version,
-    cutMs,
-    former: former.record,
-    ...(tell ? { tell } : {}),
-  };
+function leftPlaces(tombstone: Job, former: Former, tell: boolean): LeftPlace[] {
+  return placesOf(tombstone).map((place) => leftPlace(tombstone, place, former, tell));
+}
+
+/** `job` is the version that is not at this place any more. */
+function leftPlace(job: Job, { shard, number }: Place, former: Former, tell: boolean): LeftPlace {
+  const { version, cutMs, position, lastChange } = job;
+  const record = formerAt(former, { shard, number });
+  const { offset } = position;
+  return { id: lastChange.id, offset, shard, number, version, cutMs, former: record, ...(tell ? { tell } : {}) };
 }
 
 /** A plain creation needs nothing beside `lastChange`; that keeps the documents of a bulk load small. */
@@ -136,7 +173,7 @@ function withReplay(job: Job, done: readonly ChangeDone[], former: Former, left:
   if (outcomes.length === 0 && left.length === 0 && former.version === 0 && !tell) return rest;
   const replay: ChangeReplay = {
     formerVersion: former.version,
-    former: former.record,
+    former: former.records,
     outcomes,
     left,
     ...(tell ? { tell } : {}),

@@ -63,7 +63,7 @@ const NOT_YET: Sequence = {
   done: [],
   first: 0,
   last: 0,
-  former: { version: 0, record: null },
+  former: { version: 0, records: [] },
   left: [],
   tell: false,
 };
@@ -74,7 +74,7 @@ function refused(records: readonly ChangeRecord[]): Sequence {
     outcome: { ok: false, code: 'cluster-not-found', detail: `"${record.change.cluster}"` } as const,
     repeated: false,
     kept: false,
-    ended: null,
+    ended: [],
   }));
   return { ...NOT_YET, done };
 }
@@ -88,6 +88,7 @@ const KINDS: ReadonlySet<string> = new Set([
   'terminate',
   'recompute',
   'fire',
+  'move',
 ]);
 
 function isChange(change: Change): boolean {

@@ -17,12 +17,14 @@ export interface WriteContext {
   places: Places;
   partition: number;
   calendars: Calendars;
+  /** UTC ms. */
+  nowMs: number;
   signal: AbortSignal;
 }
 
 /** Decides all works and writes their documents; those that lost a race are read and decided again. */
 export async function writeJobs(works: readonly Work[], context: WriteContext): Promise<void> {
-  const { jobs, places, partition, calendars, signal } = context;
+  const { jobs, places, partition, calendars, nowMs, signal } = context;
   let open = works.filter(({ cluster }) => cluster !== null);
   for (let round = 0; open.length > 0; round++) {
     if (round === WRITE_ROUNDS) {
@@ -37,6 +39,7 @@ export async function writeJobs(works: readonly Work[], context: WriteContext): 
       work.sequence = applyInOrder(stored.get(changeKey(name, work.key)) ?? null, work.records, {
         partition,
         calendars,
+        nowMs,
         takePlace: () => places.take(delivery),
       });
     }
@@ -53,12 +56,15 @@ async function read(works: readonly Work[], jobs: JobStore): Promise<Map<string,
   return found;
 }
 
-/** An upper bound of the places that the works may take: one for each key that may be made (again). */
+/** An upper bound of the places that the works may take: one for each key that may be made (again), or moves. */
 function placesFor(works: readonly Work[], stored: ReadonlyMap<string, Job>): Record<Delivery, number> {
   const wanted: Record<Delivery, number> = { 'at-least-once': 0, 'exactly-once': 0 };
   for (const { cluster, key, records } of works) {
-    if (!records.some(({ change }) => change.action.kind === 'put')) continue;
     const job = stored.get(changeKey(cluster!.name, key));
+    wanted[cluster!.delivery] += records.filter(({ change: { action } }) => {
+      return action.kind === 'move' && (action.step === 'go' || (action.step === 'begin' && job?.state !== 'enabled'));
+    }).length;
+    if (!records.some(({ change }) => change.action.kind === 'put')) continue;
     const deletes = records.filter(({ change }) => change.action.kind === 'delete').length;
     wanted[cluster!.delivery] += (job === undefined || job.deleted ? 1 : 0) + deletes;
   }

@@ -72,11 +72,12 @@ function follow(slot: SlotState, entry: number, change: Change, known: boolean):
   live.cutMs = cutMs;
   live.current = plan;
   live.segments = segments;
-  live.fired = plan === null ? fired : [];
   // A scan that found the version before its message: the message will tell nothing that is not known.
   live.takenFromMs = change.offset < 0 && mayComeLate(slot, cutMs) ? cutMs : NO_OCCURRENCE;
   slot.entries.scoredMs[entry] = slot.options.clock.wallMs();
   standFirst(slot, entry);
+  // Where nothing of this version is owed, what was fired after its cut is kept for the next one.
+  live.fired = plan === null || live.segments.length === 0 ? fired : [];
 }
 
 /** Whether any of these times lies after a cut. */

@@ -164,8 +164,9 @@ export class ApplierRun {
 /** Without shard and number, in a job's replay too. */
 function withoutPlace<T extends { shard: number; number: number }>({ shard: _, number: __, ...rest }: T) {
   if (!('replay' in rest)) return rest;
-  const { left, ...replay } = rest.replay as NonNullable<Job['replay']>;
-  return { ...rest, replay: { ...replay, left: left.map(({ shard: _s, number: _n, ...place }) => place) } };
+  const { left, former, ...replay } = rest.replay as NonNullable<Job['replay']>;
+  const bare = left.map(({ shard: _s, number: _n, ...place }) => place);
+  return { ...rest, replay: { ...replay, left: bare, former: former.map(({ record }) => record) } };
 }
 
 type Seen = Awaited<ReturnType<ApplierRun['seen']>>;

@@ -108,7 +108,8 @@ describe('put', () => {
   });
 
   it('without a place for a new job it is capacity-exhausted', () => {
-    const context = { position: { partition: 0, offset: 1 }, calendars: none, takePlace: () => null };
+    const position = { partition: 0, offset: 1 };
+    const context = { position, calendars: none, takePlace: () => null, uncommittedFrom: 1, nowMs: NOON };
     expect(decide(null, change(put()), context)).toMatchObject({ outcome: { code: 'capacity-exhausted' }, next: null });
   });
 

@@ -1,7 +1,8 @@
 import type { Job, JobDefinition } from '../../../src/core/job.ts';
 import type { Change, ChangeAction } from '../../../src/core/messages.ts';
 import { Calendars } from '../../../src/engine/change/calendars.ts';
-import { type Decision, decide } from '../../../src/engine/change/decide.ts';
+import { decide } from '../../../src/engine/change/decide.ts';
+import type { Decision } from '../../../src/engine/change/writing.ts';
 
 /** 2027-01-01T12:00:00Z, a Friday. */
 export const NOON = Date.UTC(2027, 0, 1, 12);
@@ -42,10 +43,18 @@ export function decided(...changes: Change[]): Decision & { job: Job | null } {
   return { ...decision, job };
 }
 
-export function step(job: Job | null, one: Change, offset = 1_000, calendars = new Calendars()): Decision {
+export function step(
+  job: Job | null,
+  one: Change,
+  offset = 1_000,
+  calendars = new Calendars(),
+  nowMs = one.atMs,
+): Decision {
   return decide(job, one, {
     position: { partition: 0, offset },
     calendars,
     takePlace: () => ({ shard: 7, number: 1_000 + offset }),
+    uncommittedFrom: offset,
+    nowMs,
   });
 }
