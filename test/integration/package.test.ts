@@ -93,11 +93,11 @@ test('serves, takes jobs, and fires them to a service that uses the SDK; ends wi
   started.push(child);
   const url = await ready(child);
   writeFileSync(join(project, 'service.js'), SERVICE);
-  const { stdout } = await run(process.execPath, ['service.js', url], { ...inProject, timeout: 30_000 });
+  const { stdout } = await run(process.execPath, ['service.js', url], { ...inProject, timeout: 100_000 });
   expect(JSON.parse(stdout)).toEqual({ first: '{"for":"first"}', second: '{"for":"second"}' });
   child.kill('SIGTERM');
   expect(await once(child, 'exit')).toEqual([0, null]);
-});
+}}, 120_000);
 
 /** The address in the line with which the program says that it is ready. */
 async function ready(child: ChildProcess): Promise<string> {
