@@ -127,3 +127,21 @@ describe('names', () => {
     expect(() => zoneOf('europe/paris')).toThrow('"europe/paris" is written "Europe/Paris"');
   });
 });
+
+describe('lines whose end is not told by the wall clock', () => {
+  // From compiled IANA data (PyPI tzdata 2026.4): the instant of the change, and the offsets before and after it, in hours.
+  test.each([
+    ['Europe/Istanbul', '2011-03-28T01:00:00Z', 2, 3],
+    ['Europe/Istanbul', '2014-03-31T01:00:00Z', 2, 3],
+    ['Europe/Istanbul', '2015-11-08T01:00:00Z', 3, 2],
+    ['Antarctica/Casey', '2012-02-21T17:00:00Z', 11, 8],
+    ['Antarctica/Davis', '2010-03-10T20:00:00Z', 5, 7],
+    ['Antarctica/Davis', '2012-02-21T20:00:00Z', 5, 7],
+    ['Pacific/Kiritimati', '1994-12-31T10:00:00Z', -10, 14],
+    ['Pacific/Kanton', '1994-12-31T11:00:00Z', -11, 13],
+  ])('%s changes at %s', (name, at, before, after) => {
+    const second = Date.parse(at) / 1000;
+    const zone = zoneOf(name);
+    expect([zone.offsetAt(second - 1) / 3600, zone.offsetAt(second) / 3600]).toEqual([before, after]);
+  });
+});

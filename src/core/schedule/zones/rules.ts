@@ -36,7 +36,22 @@ export interface ZoneLine {
   rules: readonly Rule[] | undefined;
   /** Local seconds at which the line ends; `Infinity` for the last. */
   until: number;
+  /** Whether `until` is known to be UTC. */
+  untilIsUtc: boolean;
 }
+
+/**
+ * Ends of lines that the source writes with a `u` (UTC) and that no rule gives away (`lineEnd` in `transitions.ts`). Such ends
+ * are history: a release of the data changes them only if somebody learns that the past was another.
+ */
+const UTC_UNTILS: Readonly<Record<string, readonly string[]>> = {
+  'Antarctica/Casey': ['2012-02-21T17:00Z'],
+  'Antarctica/Davis': ['2010-03-10T20:00Z', '2012-02-21T20:00Z'],
+  'Europe/Istanbul': ['2011-03-28T01:00Z', '2014-03-31T01:00Z', '2015-11-08T01:00Z'],
+};
+
+/** Zones that changed on 31 December 1994, which is no bare year there (`untilSeconds`). */
+const LAST_DAY_OF_1994 = ['Pacific/Kanton', 'Pacific/Kiritimati'];
 
 const require = createRequire(import.meta.url);
 const data = require('tzdata') as ZoneData;
@@ -64,6 +79,7 @@ export function zoneLines(canonicalName: string): ZoneLine[] {
   const lines = links.get(canonicalName);
   if (!lines || typeof lines === 'string')
     throw new Error(`${canonicalName} is not a zone of tzdata ${zoneDataVersion}`);
+  const utcUntils = (UTC_UNTILS[canonicalName] ?? []).map((at) => Date.parse(at));
   return lines.map(([west, rule, , until]) => {
     const saving = parseSaving(rule);
     return {
@@ -71,7 +87,8 @@ export function zoneLines(canonicalName: string): ZoneLine[] {
       offset: -Math.round(Number(west) * 60) || 0,
       saving: saving ?? 0,
       rules: saving === undefined ? ruleSet(rule) : undefined,
-      until: until === null ? Number.POSITIVE_INFINITY : untilSeconds(Number(until) / 1000),
+      until: until === null ? Number.POSITIVE_INFINITY : untilSeconds(canonicalName, Number(until) / 1000),
+      untilIsUtc: utcUntils.includes(Number(until)),
     };
   });
 }
@@ -80,8 +97,9 @@ export function zoneLines(canonicalName: string): ZoneLine[] {
  * Where the source names only a year (`1986`, which is its first moment), the package writes 31 December of it. Since 1900
  * the source has real lines of that kind only in Pacific/Kanton and Pacific/Kiritimati, 1994.
  */
-function untilSeconds(seconds: number): number {
+function untilSeconds(zone: string, seconds: number): number {
   const civil = packedCivil(Math.floor(seconds / SECONDS_PER_DAY));
+  if (civil >> 9 === 1994 && LAST_DAY_OF_1994.includes(zone)) return seconds;
   const isBareYear = seconds % SECONDS_PER_DAY === 0 && (civil & 511) === 12 * 32 + 31;
   return isBareYear ? daysFromCivil(civil >> 9, 1, 1) * SECONDS_PER_DAY : seconds;
 }

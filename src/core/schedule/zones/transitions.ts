@@ -87,7 +87,7 @@ function addLine(
 ): number {
   if (!line.rules) {
     found.push({ at: start, offset: line.offset + line.saving });
-    return line.until - line.offset - line.saving;
+    return line.untilIsUtc ? line.until : line.until - line.offset - line.saving;
   }
   let saving = 0;
   /** Offset at the line's start: that of the last rule that took effect before it. */
@@ -132,12 +132,12 @@ function effectiveAt(rule: Rule, year: number, offset: number, saving: number): 
  * UTC second at which a line ends. The IANA source says by which clock `until` is read (wall, standard, UTC); the package
  * has lost that. A line nearly always ends where a rule of its own or of the next line takes effect, so the reading on
  * which such a rule falls is taken, and the wall clock, which is the source's default, where none does. Against compiled
- * IANA data (`test/oracle`) this is right for every zone from 2016 on; before that some changes are hours off (Europe/Istanbul
- * 2015-11-08, Antarctica/Casey 2012-02-21, Europe/London 1971-10-31), which no future occurrence sees.
+ * IANA data (`test/oracle`) this is right for every zone from 2006 on (with the few ends that are listed in `rules.ts`); before
+ * that some changes are hours, few of them days, off (Asia/Tbilisi 2005, Europe/London 1971), which no future occurrence sees.
  */
 function lineEnd(line: ZoneLine, next: ZoneLine | undefined, saving: number): number {
   const wall = line.until - line.offset - saving;
-  if (line.until === Number.POSITIVE_INFINITY) return wall;
+  if (line.untilIsUtc || line.until === Number.POSITIVE_INFINITY) return line.until;
   const year = yearOf(line.until);
   const changesAt = (at: number): boolean =>
     (line.rules ?? []).some((rule) => isInYear(rule, year) && effectiveAt(rule, year, line.offset, saving) === at) ||
