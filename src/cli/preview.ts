@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { CarillonError, carillonError } from '../core/errors.ts';
+import { checkKey } from '../core/form/read.ts';
 import { formatInstant, formatLocal, parseInstant } from '../core/schedule/iso.ts';
 import { type PreviewedOccurrence, preview } from '../core/schedule/preview.ts';
 import type { GapPolicy, OverlapPolicy, Schedule, ScheduleBounds } from '../core/schedule/types.ts';
@@ -61,6 +62,7 @@ const OPTION_OF_FIELD: Readonly<Record<string, string>> = {
   'bounds.maxCount': '--max-count',
   'bounds.spreadMs': '--spread',
   count: '--count',
+  '--key': '--key',
 };
 
 /** Prints the next occurrences of a schedule. Exit code 0, or 2 for wrong usage or input (with the reason on stderr). */
@@ -93,6 +95,7 @@ function refusal(error: unknown): string | undefined {
 
 function answer(values: Values): string {
   const afterMs = values.after === undefined ? Date.now() : parseInstant(values.after, '--after');
+  if (values.key !== undefined) checkKey(values.key, '--key');
   const context = { createdMs: afterMs, ...(values.key !== undefined && { key: values.key }) };
   const count = values.count === undefined ? 10 : number(values.count);
   const occurrences = preview(scheduleOf(values), boundsOf(values), context, { afterMs, count });
@@ -101,10 +104,19 @@ function answer(values: Values): string {
     : table(occurrences, values.zone, count);
 }
 
-function scheduleOf({ cron, every, at, zone, gap, overlap, anchor }: Values): Schedule {
+/** Options that belong to one kind of schedule; a zone may stand with each, for the table. */
+const KIND_OF_OPTION = { gap: 'cron', overlap: 'cron', anchor: 'every' } as const;
+
+function scheduleOf(values: Values): Schedule {
+  const { cron, every, at, zone, gap, overlap, anchor } = values;
   if ([cron, every, at].filter((value) => value !== undefined).length !== 1) {
     throw carillonError('request-invalid', 'give one of --cron, --every and --at');
   }
+  for (const [option, kind] of Object.entries(KIND_OF_OPTION)) {
+    if (values[option as keyof typeof KIND_OF_OPTION] === undefined || values[kind] !== undefined) continue;
+    throw carillonError('request-invalid', `--${option} goes with --${kind} only`);
+  }
+  zoneOf(zone);
   if (every !== undefined) {
     const everyMs = number(every);
     return { kind: 'rate', everyMs, ...(anchor !== undefined && { anchorMs: parseInstant(anchor, '--anchor') }) };

@@ -98,6 +98,13 @@ describe('carillon preview', () => {
     ['an unknown option', ['--evry', '1000'], "Unknown option '--evry'"],
     ['a word too many', ['now', '--every', '1000'], 'Unexpected argument'],
     ['an unknown policy', ['--cron', '* * * * *', '--gap', 'no'], '--gap'],
+    ['an anchor of a cron', ['--cron', '* * * * *', '--anchor', '2027-01-01T00:00:00Z'], '--anchor'],
+    ['an anchor of a time', ['--at', '2099-01-01T00:00:00Z', '--anchor', '2027-01-01T00:00:00Z'], '--anchor'],
+    ['a gap policy of a rate', ['--every', '1000', '--gap', 'skip'], '--gap'],
+    ['an overlap policy of a time', ['--at', '2099-01-01T00:00:00Z', '--overlap', 'both'], '--overlap'],
+    ['a bad zone of a rate, which is only shown in it', ['--every', '1000', '--zone', 'Mars/Phobos'], '--zone'],
+    ['a key that no job may have', ['--cron', 'H * * * *', '--key', 'x'.repeat(256)], '--key'],
+    ['an empty key', ['--cron', '* * * * *', '--key', ''], '--key'],
   ])('exit code 2 with the reason: %s', (_, args, reason) => {
     const { code, out, err } = preview(...args, '--json');
     expect({ code, out }).toEqual({ code: 2, out: '' });
