@@ -97,7 +97,7 @@ test('serves, takes jobs, and fires them to a service that uses the SDK; ends wi
   expect(JSON.parse(stdout)).toEqual({ first: '{"for":"first"}', second: '{"for":"second"}' });
   child.kill('SIGTERM');
   expect(await once(child, 'exit')).toEqual([0, null]);
-}}, 120_000);
+}, 120_000);
 
 /** The address in the line with which the program says that it is ready. */
 async function ready(child: ChildProcess): Promise<string> {
