@@ -164,8 +164,10 @@ function payloadOf(values: Values): string | undefined {
   if (file === undefined) return values.payload;
   if (values.payload !== undefined) throw new UsageError('give one of --payload and --payload-file', USAGE);
   try {
-    return readFileSync(file === '-' ? 0 : file, 'utf8').trim();
+    const bytes = readFileSync(file === '-' ? 0 : file);
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes).trim();
   } catch (error) {
-    throw carillonError('request-invalid', (error as Error).message, { field: '--payload-file' });
+    const reason = error instanceof TypeError ? `${file} is not UTF-8` : (error as Error).message;
+    throw carillonError('request-invalid', reason, { field: '--payload-file' });
   }
 }

@@ -36,6 +36,21 @@ describe('command line', () => {
     rmSync(folder, { recursive: true });
   });
 
+  test('a payload file that is not UTF-8 is refused, not changed', async () => {
+    writeFileSync(join(folder, 'latin1.json'), Buffer.from('"caf\u00e9"', 'latin1'));
+    const { code, err } = await run([
+      'job',
+      'add',
+      'l1',
+      '--every',
+      '1m',
+      '--payload-file',
+      join(folder, 'latin1.json'),
+    ]);
+    expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining('UTF-8') });
+    expect(await api.stores.jobs.get('default', 'l1')).toBeNull();
+  });
+
   test('a job from add to delete', async () => {
     const payload = '{"big": 12345678901234567890, "n": 1.0}';
     expect(
