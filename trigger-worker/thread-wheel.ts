@@ -10,7 +10,7 @@ const THREAD = new URL(siblingModule(import.meta.url, 'wheel.thread'));
 
 /**
  * Young generation of a wheel's heap, in MiB. Batches on the way outlive a small one and are copied with each collection:
- * with V8's default the pauses above 20 ms of one demo came to 830 ms, with this to 310 ms, and its p99 from 88 to 57 ms.
+ * with V8's default the pauses above 20 ms of one demo came to 830 ms, with this to 310 ms.
  */
 const YOUNG_MB = 96;
 
