@@ -1,7 +1,8 @@
 /**
  * `npm run demo:cluster`: real MongoDB, Redis and Kafka; 2 managers, 2 workers, the API. 100,000 jobs of all kinds in 50 zones
- * come by the bulk API; while they fire, 5 % of them are changed, paused or deleted. A reader in a process of its own compares
- * every occurrence with the oracle; times are those at which the broker appended. `--json FILE` writes the result.
+ * come by the bulk API; for a minute they fire, and 5 % of them are changed, paused or deleted meanwhile. A reader in a
+ * process of its own compares every occurrence with the oracle; times are those at which the broker appended. `--json FILE`
+ * writes the result.
  */
 import { writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -106,7 +107,7 @@ async function main(): Promise<number> {
   const { values } = parseArgs({
     options: {
       json: { type: 'string' },
-      seconds: { type: 'string', default: '30' },
+      seconds: { type: 'string', default: '60' },
       jobs: { type: 'string', default: '100000' },
       lead: { type: 'string', default: '40' },
     },

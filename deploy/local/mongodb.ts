@@ -36,6 +36,9 @@ export function mongodArguments(data: string, port: number, settings: MongodbSet
     ...['--dbpath', data, '--quiet'],
     ...['--wiredTigerCacheSizeGB', String(settings.cacheGB)],
     ...(settings.replicaSet ? ['--replSet', REPLICA_SET, '--oplogSize', String(settings.oplogMB)] : []),
+    // A checkpoint of the usual 60 s writes all that a bulk has changed in one burst, which stalls everything on two cores
+    // (m: triggers 200 to 400 ms late, once a minute); one each 5 s writes little.
+    ...['--syncdelay', '5'],
     // Diagnostic files are written every second and read by nobody here.
     ...['--setParameter', 'diagnosticDataCollectionEnabled=false'],
     // A primary told to stop waits 15 s for its clients to find another one; a set of one has no other.
