@@ -41,7 +41,6 @@ export class Judge {
   readonly #seen = new Map<string, Map<number, Seen>>();
   /** Newest nominal time seen, UTC ms: for waiting until the last expected one is in. */
   newestMs = 0;
-  total = 0;
 
   /** One copy of one trigger, as the reader got it. `id` is the execution id, `SHARD-NUMBER-NOMINALMS`. */
   observe(key: string, id: string, atMs: number): void {
@@ -57,7 +56,6 @@ export class Judge {
       seen.copies += 1;
       if (seen.id !== id) seen.foreign += 1;
     }
-    this.total += 1;
     if (nominalMs > this.newestMs) this.newestMs = nominalMs;
   }
 

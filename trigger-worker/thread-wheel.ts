@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
-import { type Lease, slotName } from '../src/ports/lease-store.ts';
+import { slotName } from '../src/core/topics.ts';
+import type { Lease } from '../src/ports/lease-store.ts';
 import type { Telemetry } from '../src/ports/telemetry.ts';
 import { siblingModule } from '../src/runtime/sibling.ts';
 import { receiveTelemetry } from '../src/runtime/thread-telemetry.ts';

@@ -1,9 +1,10 @@
 import { LIMITS } from '../src/core/limits.ts';
+import { slotName } from '../src/core/topics.ts';
 import { SlotRunner } from '../src/engine/firing/slot.ts';
 import type { BusProducer } from '../src/ports/bus.ts';
 import type { Installation } from '../src/ports/catalog-store.ts';
 import type { Clock } from '../src/ports/clock.ts';
-import { type Lease, slotName } from '../src/ports/lease-store.ts';
+import type { Lease } from '../src/ports/lease-store.ts';
 import type { Stores } from '../src/ports/stores.ts';
 import type { Telemetry } from '../src/ports/telemetry.ts';
 import { loop, type Service } from '../src/runtime/service.ts';

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { LIMITS } from '../src/core/limits.ts';
+import { slotName } from '../src/core/topics.ts';
 import type { Installation } from '../src/ports/catalog-store.ts';
 import type { Clock } from '../src/ports/clock.ts';
-import { type Lease, slotName } from '../src/ports/lease-store.ts';
+import type { Lease } from '../src/ports/lease-store.ts';
 import type { Stores } from '../src/ports/stores.ts';
 import type { Telemetry } from '../src/ports/telemetry.ts';
 import { inOrder, loop, type Service, service } from '../src/runtime/service.ts';

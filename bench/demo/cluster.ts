@@ -52,20 +52,17 @@ const iso = (ms: number): string => new Date(ms).toISOString();
 async function change(client: CarillonClient, { form, oracle }: DemoJob, turn: number): Promise<Segment[]> {
   const { key } = form;
   const always: Segment = { schedule: oracle, afterMs: 0, upToMs: ALWAYS };
+  const untilHeard = (afterMs: number): Segment => {
+    return { schedule: oracle, afterMs, upToMs: Date.now() + OWNER_UNHEARD_MS, optional: true };
+  };
   if (turn % 3 === 0) {
     const sentMs = Date.now();
     await client.jobs.delete(key);
-    return [
-      { ...always, upToMs: sentMs },
-      { ...always, afterMs: sentMs, upToMs: Date.now() + OWNER_UNHEARD_MS, optional: true },
-    ];
+    return [{ ...always, upToMs: sentMs }, untilHeard(sentMs)];
   }
   if (turn % 3 === 1) {
     const cutMs = Date.parse((await client.jobs.pause(key)).updatedAt);
-    return [
-      { ...always, upToMs: cutMs },
-      { ...always, afterMs: cutMs, upToMs: Date.now() + OWNER_UNHEARD_MS, optional: true },
-    ];
+    return [{ ...always, upToMs: cutMs }, untilHeard(cutMs)];
   }
   if (oracle.kind !== 'rate') {
     await client.jobs.patch(key, { payload: { changed: turn } });
@@ -74,11 +71,7 @@ async function change(client: CarillonClient, { form, oracle }: DemoJob, turn: n
   const changed = { kind: 'rate', everyMs: oracle.everyMs + 1_250, anchorMs: oracle.anchorMs + 333 } as const;
   const schedule = { kind: 'rate', everyMs: changed.everyMs, anchor: iso(changed.anchorMs) } as const;
   const cutMs = Date.parse((await client.jobs.patch(key, { schedule })).updatedAt);
-  return [
-    { ...always, upToMs: cutMs },
-    { ...always, afterMs: cutMs, upToMs: Date.now() + OWNER_UNHEARD_MS, optional: true },
-    { schedule: changed, afterMs: cutMs, upToMs: ALWAYS },
-  ];
+  return [{ ...always, upToMs: cutMs }, untilHeard(cutMs), { schedule: changed, afterMs: cutMs, upToMs: ALWAYS }];
 }
 
 /** Spreads the changes over the span; a few run at once. Answers how many were made. */

@@ -23,9 +23,14 @@ export function slotPartition(delivery: Delivery, slot: number, slotsPerSet: num
   return delivery === 'exactly-once' ? slotsPerSet + slot : slot;
 }
 
+/** Name of a slot in transactional ids, metrics and reports: `a3`, `e0`. */
+export function slotName(delivery: Delivery, slot: number): string {
+  return `${delivery === 'exactly-once' ? 'e' : 'a'}${slot}`;
+}
+
 /** Transactional id of a lane of a slot; known to everybody without asking. */
 export function laneId(installation: string, delivery: Delivery, slot: number, lane: number): string {
-  return `${installation}/${delivery === 'exactly-once' ? 'e' : 'a'}${slot}/${lane}`;
+  return `${installation}/${slotName(delivery, slot)}/${lane}`;
 }
 
 /** Transactional id of the applier of one changes partition. */

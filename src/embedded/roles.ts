@@ -7,6 +7,7 @@ import { applierService } from '../management/applier-process.ts';
 import { Changes } from '../management/changes.ts';
 import { adoptZoneData } from '../management/first-start.ts';
 import { apiServer } from '../management/server.ts';
+import type { TriggerRetention } from '../management/trigger-topics.ts';
 import type { Installation } from '../ports/catalog-store.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Stores } from '../ports/stores.ts';
@@ -36,7 +37,7 @@ export interface RolesOptions {
   /** What the wall clock of `deps` is off by, in ms, for the clocks of the threads. */
   clockOffsetMs: number;
   /** How long a trigger topic that is made here keeps its triggers. */
-  triggerRetention: { retentionMs: number; retentionBytes: number };
+  triggerRetention: TriggerRetention;
   /** How a wheel thread opens stores of its own: a module that exports `open(config)`. */
   threadStores: { module: string; config: unknown };
 }

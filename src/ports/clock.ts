@@ -12,3 +12,17 @@ export interface Clock {
   /** Calls `run` once after `ms`; the answer cancels it. */
   after(ms: number, run: () => void): () => void;
 }
+
+/** The `sleep` of a clock that has `after`: both clocks, the system's and the one moved by hand, wait in the same way. */
+export function sleepBy(after: Clock['after']): Clock['sleep'] {
+  return async (ms, signal) => {
+    if (signal?.aborted) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const aborted = (): void => resolve();
+    const cancel = after(ms, resolve);
+    signal?.addEventListener('abort', aborted);
+    await promise;
+    cancel();
+    signal?.removeEventListener('abort', aborted);
+  };
+}

@@ -70,8 +70,3 @@ export interface Lease {
   epoch: number;
   wanted: 'keep' | 'release';
 }
-
-/** Name of a slot in transactional ids, metrics and reports. */
-export function slotName(delivery: Delivery, slot: number): string {
-  return `${delivery === 'exactly-once' ? 'e' : 'a'}${slot}`;
-}

@@ -1,4 +1,4 @@
-import type { Clock } from '../../ports/clock.ts';
+import { type Clock, sleepBy } from '../../ports/clock.ts';
 
 /** A clock that stands until somebody moves it. */
 export interface ManualClock extends Clock {
@@ -39,16 +39,7 @@ export function manualClock(startMs: number): ManualClock {
     };
   }
 
-  async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    if (signal?.aborted) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const aborted = (): void => resolve();
-    const cancel = after(ms, resolve);
-    signal?.addEventListener('abort', aborted);
-    await promise;
-    cancel();
-    signal?.removeEventListener('abort', aborted);
-  }
+  const sleep = sleepBy(after);
 
   async function advance(ms: number): Promise<void> {
     const endMs = passedMs + ms;

@@ -1,4 +1,4 @@
-import type { Clock } from '../../ports/clock.ts';
+import { type Clock, sleepBy } from '../../ports/clock.ts';
 
 /** Greatest wait of one Node timer, in ms: a longer one would end after 1 ms. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
@@ -34,15 +34,6 @@ export function systemClock(wallOffsetMs = 0): Clock {
     wallMs: () => Date.now() + wallOffsetMs,
     monotonicMs,
     after,
-    async sleep(ms, signal) {
-      if (signal?.aborted) return;
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const aborted = (): void => resolve();
-      const cancel = after(ms, resolve);
-      signal?.addEventListener('abort', aborted);
-      await promise;
-      cancel();
-      signal?.removeEventListener('abort', aborted);
-    },
+    sleep: sleepBy(after),
   };
 }

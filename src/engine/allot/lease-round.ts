@@ -1,6 +1,7 @@
 import { type AllotPlan, type AllotSlot, type AllotWorker, allot, slotWeight } from '../../core/allotment.ts';
 import { lagging } from '../../core/capacity.ts';
-import { type Lease, type Session, slotName } from '../../ports/lease-store.ts';
+import { slotName } from '../../core/topics.ts';
+import type { Lease, Session } from '../../ports/lease-store.ts';
 import type { AllotContext } from './context.ts';
 import { fenceSlots } from './fence.ts';
 import type { Leader } from './leader.ts';

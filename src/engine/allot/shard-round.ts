@@ -1,7 +1,7 @@
 import { freePlaces, planGrowth, planShrink, type SlotFacts, saturated } from '../../core/capacity.ts';
 import type { Delivery } from '../../core/job.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { slotName } from '../../ports/lease-store.ts';
+import { slotName } from '../../core/topics.ts';
 import type { Shard, ShardState } from '../../ports/shard-store.ts';
 import type { AllotContext } from './context.ts';
 import type { Leader } from './leader.ts';

@@ -1,11 +1,10 @@
 import type { Cluster, Delivery } from '../../core/job.ts';
 import type { Answer, Cursor } from '../../core/messages.ts';
-import { slotPartition } from '../../core/topics.ts';
+import { slotName, slotPartition } from '../../core/topics.ts';
 import { Wheel } from '../../core/wheel.ts';
 import type { BusLane, BusProducer, BusReader } from '../../ports/bus.ts';
 import type { Installation } from '../../ports/catalog-store.ts';
 import type { Clock } from '../../ports/clock.ts';
-import { slotName } from '../../ports/lease-store.ts';
 import type { Stores } from '../../ports/stores.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Batch } from './batch.ts';
