@@ -18,10 +18,11 @@ export interface ClusterStores extends Stores {
 
 /** MongoDB, Redis and Kafka as one bundle. What was opened is closed again when a later one refuses. */
 export async function open(config: ClusterConfig, telemetry: Telemetry): Promise<ClusterStores> {
+  // The bus connects when it is first used, and refuses bad addresses at once: it comes before what would have to be closed.
+  const bus = kafkaBus(config.kafka, telemetry);
   const mongo = await connectMongo(config.mongodb, telemetry);
   try {
     const triggers = await connectRedis(config.redis, telemetry);
-    const bus = kafkaBus(config.kafka, telemetry);
     const { jobs, catalog, shards, leases, operations, serverTimeMs } = mongo;
     return {
       jobs,

@@ -58,6 +58,13 @@ describe('settings', () => {
     ['no MongoDB', cluster, key, /mongodbUri is missing/, /set CARILLON_MONGODB_URI or --mongodb-uri/],
     ['no Redis', [...cluster, ...mongodb], key, /redisUrl is missing/, /set CARILLON_REDIS_URL or --redis-url/],
     ['no Kafka', [...cluster, ...mongodb, ...redis], key, /kafkaBrokers is missing/, /set CARILLON_KAFKA_BROKERS/],
+    [
+      'a broker that is no address',
+      [...cluster, ...mongodb, ...redis, '--kafka-brokers', 'a:b:c'],
+      key,
+      /"a:b:c" is no address of a broker/,
+      /host:port in kafkaBrokers/,
+    ],
     ['a role in embedded mode', ['--role', 'worker'], {}, /role is worker/, /set mode to cluster/],
     [
       'a settings file that is not there',

@@ -1,5 +1,6 @@
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
 import type { ConnectionOptions, SASLOptions } from '@platformatic/kafka';
+import { carillonError } from '../../core/errors.ts';
 
 export interface KafkaOptions {
   /** `host:port` of at least one broker; the others are found through it. */
@@ -53,6 +54,11 @@ export function settingsOf(options: KafkaOptions): KafkaSettings {
 /** `host`, `host:port` or `[v6]:port`. */
 function addressOf(broker: string): { host: string; port: number } {
   const match = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d+))?$/.exec(broker.trim());
-  if (match === null) throw new TypeError(`a broker is written as host:port, not "${broker}"`);
+  if (match === null) {
+    throw carillonError(
+      'setup-refused',
+      `"${broker}" is no address of a broker; write each as host:port in kafkaBrokers`,
+    );
+  }
   return { host: match[1] ?? match[2]!, port: match[3] === undefined ? DEFAULT_PORT : Number(match[3]) };
 }
