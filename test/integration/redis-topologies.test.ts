@@ -50,9 +50,12 @@ class Processes {
   }
 }
 
-/** Asks until the answer is the right one; the limit is the number of tries. */
+/**
+ * Asks until the answer is the right one; the limit is the number of tries. A Sentinel waits 8 s before it turns a former
+ * primary into a replica, and learns of its role up to 10 s later, so 10 s of tries would be too few.
+ */
 async function until(ask: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 1_000; tries += 1) {
+  for (let tries = 0; tries < 4_000; tries += 1) {
     if (await ask()) return;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
