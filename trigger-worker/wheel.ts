@@ -11,11 +11,13 @@ import { loop, type Service } from '../src/runtime/service.ts';
 import { slotLoops } from './slot-loops.ts';
 
 /**
- * Waits of the firing loop between two rounds, in ms: at least, and while nothing is due. What comes due within one wait goes
- * in one request; a request costs worker and broker together about 0.3 ms, so that rounds every ms would cost more than the
- * triggers in them.
+ * The firing loop waits as long as the bus takes to answer, between these two, in ms. What comes due within one wait goes in
+ * one request; a request costs worker and broker together about 0.3 ms, so a machine that is full (and answers late) gets
+ * fewer and larger ones, while one that is quiet keeps its precision.
  */
-const ROUND_EVERY_MS = 5;
+const ROUND_MIN_MS = 2;
+const ROUND_MAX_MS = 25;
+/** Wait while nothing is due, in ms. */
 const IDLE_WAIT_MS = 20;
 
 export interface WheelContext {
@@ -169,9 +171,15 @@ export class LocalWheel implements WheelHost {
     await this.producer.close();
   }
 
-  /** There may be something to do sooner than was known: a long wait ends, a short one goes on. */
+  /** There may be something to do sooner than was known: a long wait ends, one between two rounds goes on. */
   private wake(): void {
-    if (this.nextRoundMs - this.context.clock.monotonicMs() > ROUND_EVERY_MS) this.firing.wake();
+    if (this.nextRoundMs - this.context.clock.monotonicMs() > this.roundMs()) this.firing.wake();
+  }
+
+  private roundMs(): number {
+    let answerMs = 0;
+    for (const { runner } of this.held.values()) answerMs = Math.max(answerMs, runner.answerMs);
+    return Math.min(ROUND_MAX_MS, Math.max(ROUND_MIN_MS, answerMs));
   }
 
   /** One round over all slots; answers how long to wait for the next one. */
@@ -184,7 +192,7 @@ export class LocalWheel implements WheelHost {
       runner.tick(nowMs);
       dueInMs = Math.min(dueInMs, runner.nextDueMs - nowMs);
     }
-    const waitMs = Math.max(ROUND_EVERY_MS, dueInMs);
+    const waitMs = Math.max(this.roundMs(), dueInMs);
     this.nextRoundMs = clock.monotonicMs() + waitMs;
     return waitMs;
   }

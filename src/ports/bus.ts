@@ -10,6 +10,8 @@
  *   offsets, or nothing. A commit whose outcome is unknown is resolved by the adapter (repeat of the same end, never a
  *   second transaction) before it answers or throws.
  * - Readers and groups see committed records only. A reader never skips: it reads from exactly the offset it was given.
+ * - A commit is answered when it is decided. Readers see it as soon as the bus shows it, which may be some ms later, and not
+ *   in all partitions at the same instant: who must not miss it waits for its record, or for `caughtUp('written')`.
  * - `key` is text (UTF-8); `value` null is a tombstone for compacted topics.
  * - A partition that a topic does not have is answered like a topic that does not exist: `topic-unknown`.
  */
@@ -107,8 +109,12 @@ export interface BusReader {
   readonly position: number;
   /** The next committed records, at most `maxRecords` (default 1,000); empty when none came within `maxWaitMs`, or at close. */
   read(maxWaitMs: number, maxRecords?: number): Promise<BusRecord[]>;
-  /** Whether everything committed when this was asked has been read. */
-  caughtUp(): Promise<boolean>;
+  /**
+   * Whether everything that readers could see when this was asked has been read. `written`: also what was written and is not
+   * decided, or decided and not shown yet, so that nothing is missing whose commit was answered before; false while a
+   * transaction is open here.
+   */
+  caughtUp(upTo?: 'visible' | 'written'): Promise<boolean>;
   close(): Promise<void>;
 }
 

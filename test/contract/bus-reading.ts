@@ -43,7 +43,7 @@ export async function readAll(
   const reader = await bus.reader(topic, partition, from);
   try {
     const records: BusRecord[] = [];
-    while (!(await reader.caughtUp())) records.push(...(await reader.read(1_000)));
+    while (!(await reader.caughtUp('written'))) records.push(...(await reader.read(1_000)));
     return records;
   } finally {
     await reader.close();

@@ -39,7 +39,7 @@ export async function committedKeys(bus: Bus, topic: string, partition = 0): Pro
 export async function committed(bus: Bus, topic: string, partition = 0): Promise<BusRecord[]> {
   const reader = await bus.reader(topic, partition, 'first');
   const records: BusRecord[] = [];
-  while (!(await reader.caughtUp())) records.push(...(await reader.read(1_000)));
+  while (!(await reader.caughtUp('written'))) records.push(...(await reader.read(1_000)));
   await reader.close();
   return records;
 }

@@ -1,10 +1,4 @@
-import {
-  apiVersionsV4,
-  type Connection,
-  type ConnectionPool,
-  describeTransactionsV0,
-  initProducerIdV5,
-} from '@platformatic/kafka';
+import { apiVersionsV4, type Connection, type ConnectionPool, initProducerIdV5 } from '@platformatic/kafka';
 import { type CarillonError, carillonError, isCode } from '../../core/errors.ts';
 import type { BusLane, GroupOffset, TopicMessages } from '../../ports/bus.ts';
 import { type Broker, type Cluster, PATIENCE_MS } from './cluster.ts';
@@ -13,8 +7,12 @@ import type { Identity } from './record-batch.ts';
 import { Sender } from './sender.ts';
 import { endTransaction, storeOffsets } from './transaction.ts';
 
-/** The coordinator is asked this long after the end, and again so often, whether the marks of a transaction are written, in ms. */
-const MARKS_PAUSE_MS = 2;
+/**
+ * A lane rests this long after its end, in ms. An end is answered when it is decided; the marks that show the records to
+ * readers are written just after (1 to 3 ms), and a record of the same id that comes before them is put back by the broker
+ * for 20 ms. To ask the coordinator whether they are written costs more than the transaction itself.
+ */
+const REST_MS = 2;
 /** Of the transaction's time this part is for its records; the rest is for its end. */
 const FILL_SHARE = 0.8;
 const MAX_RECORDS = 1_000_000;
@@ -55,6 +53,8 @@ class KafkaLane implements BusLane {
   readonly #pool: ConnectionPool;
   readonly #sender: Sender;
   #identity: Identity;
+  /** When the last transaction was ended, monotonic ms. */
+  #endedMs = Number.NEGATIVE_INFINITY;
   #running = false;
   #fenced: CarillonError | null = null;
   #closed = false;
@@ -99,6 +99,8 @@ class KafkaLane implements BusLane {
   };
 
   async #transaction(batch: readonly TopicMessages[], offsets: readonly GroupOffset[]): Promise<void> {
+    const restMs = this.#endedMs + REST_MS - performance.now();
+    if (restMs > 0) await this.#cluster.pause(Math.ceil(restMs));
     this.#sender.restart(this.#identity);
     const failure = await this.#fill(batch, offsets);
     if (failure === null) return this.#end(true);
@@ -144,30 +146,10 @@ class KafkaLane implements BusLane {
         request,
         Number.POSITIVE_INFINITY,
       );
-      await this.#marked();
+      this.#endedMs = performance.now();
     } catch (error) {
       await this.#askForEpoch(error);
       if (commit) throw unavailable(`the transaction of ${this.id} was aborted`, error);
-    }
-  }
-
-  /**
-   * An end is answered when it is decided; the marks that show the records to readers are written just after (1 to 3 ms). A
-   * commit waits for them, so that who commits can read at once, and since a record that comes before them would be put
-   * back by the broker for 20 ms. What is decided stays so: nothing that goes wrong here fails the commit.
-   */
-  async #marked(): Promise<void> {
-    const state = (): Promise<string | undefined> =>
-      this.#cluster.atCoordinator('transaction', this.id, async (broker) => {
-        const answer = await describeTransactionsV0.api.async(await this.#connect(broker), [this.id]);
-        return answer.transactionStates[0]?.transactionState;
-      });
-    try {
-      const begun = performance.now();
-      do await this.#cluster.pause(MARKS_PAUSE_MS);
-      while ((await state())?.startsWith('Prepare') && performance.now() - begun < PATIENCE_MS);
-    } catch {
-      // Readers see the records a little later, as soon as the coordinator is there again.
     }
   }
 

@@ -1,10 +1,17 @@
 import { listOffsetsV6 } from '@platformatic/kafka';
 import type { Broker, Cluster } from './cluster.ts';
 
+const EARLIEST = -2n;
+const LATEST = -1n;
+const READ_UNCOMMITTED = 0;
 const READ_COMMITTED = 1;
-/** Times that stand for the ends of a log. `end` is that of what is committed and has no open transaction before it. */
-const TIME = { first: -2n, end: -1n } as const;
-type End = keyof typeof TIME;
+/** The ends of a log. `end` is that of what is committed and has no open transaction before it, `written` that of all. */
+const ENDS = {
+  first: { timestamp: EARLIEST, isolation: READ_COMMITTED },
+  end: { timestamp: LATEST, isolation: READ_COMMITTED },
+  written: { timestamp: LATEST, isolation: READ_UNCOMMITTED },
+} as const;
+type End = keyof typeof ENDS;
 
 /** Offsets of partitions, in their order; one request per leader. */
 export async function offsetsOf(
@@ -41,9 +48,11 @@ async function ask(
   const asked = partitions.map((partitionIndex) => ({
     partitionIndex,
     currentLeaderEpoch: -1,
-    timestamp: TIME[which],
+    timestamp: ENDS[which].timestamp,
   }));
   const connection = await cluster.to(leader);
-  const answer = await listOffsetsV6.api.async(connection, -1, READ_COMMITTED, [{ name: topic, partitions: asked }]);
+  const answer = await listOffsetsV6.api.async(connection, -1, ENDS[which].isolation, [
+    { name: topic, partitions: asked },
+  ]);
   return answer.topics[0]!.partitions.map(({ partitionIndex, offset }) => [partitionIndex, Number(offset)]);
 }

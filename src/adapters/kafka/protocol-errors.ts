@@ -15,6 +15,7 @@ export const CODE = {
   invalidProducerEpoch: 47,
   invalidTxnState: 48,
   invalidProducerIdMapping: 49,
+  concurrentTransactions: 51,
   unknownProducerId: 59,
   producerFenced: 90,
   unknownTopicId: 100,

@@ -57,11 +57,12 @@ class KafkaReader implements BusReader {
     return this.#ahead.splice(0, maxRecords);
   }
 
-  async caughtUp(): Promise<boolean> {
-    const end = await offsetOf(this.#cluster, this.#topic, this.#partition, 'end');
-    // The log may end in marks of transactions, which only a fetch passes.
-    while (this.#ahead.length === 0 && this.#next < end) await this.#fetch(0, performance.now());
-    return this.#ahead.length === 0;
+  async caughtUp(upTo: 'visible' | 'written' = 'visible'): Promise<boolean> {
+    const end = await offsetOf(this.#cluster, this.#topic, this.#partition, upTo === 'written' ? 'written' : 'end');
+    // The log may end in marks of transactions, which only a fetch passes, or in records that nobody has decided yet.
+    let moved = true;
+    while (moved && this.#ahead.length === 0 && this.#next < end) moved = await this.#fetch(0, performance.now());
+    return this.#ahead.length === 0 && this.#next >= end;
   }
 
   async close(): Promise<void> {

@@ -174,6 +174,10 @@ export class Sender {
       queue.failAll(carillonError('lane-fenced', `${this.#options.transactionalId}: ${nameOfCode(code)}`));
     } else if (LOST_SEQUENCE.has(code)) {
       this.#lostSequence(queue, code);
+    } else if (code === CODE.concurrentTransactions) {
+      // The marks of the transaction before are not written yet: nothing was taken.
+      this.#again(queue, new Error(nameOfCode(code)));
+      return;
     } else if (isTemporary(code)) {
       // An unknown topic took nothing; whether it is gone or made anew shows when the leaders are asked. The other temporary
       // errors may come after the leader wrote the records.

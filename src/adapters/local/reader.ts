@@ -102,6 +102,7 @@ export class LocalReader implements BusReader {
     for (const done of this.#waiting) done();
   }
 
+  /** What is committed here shows at once, so there is nothing between `visible` and `written`. */
   async caughtUp(): Promise<boolean> {
     const { end } = offsetsAt(this.#log, this.#topic, this.#partition);
     if (this.#position < end) this.#passHoles();

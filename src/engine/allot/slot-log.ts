@@ -30,13 +30,16 @@ export class SlotLog {
     }
   }
 
-  /** Reads what was committed since; cursors after progress, so that none is missing of those that T has passed. */
+  /**
+   * Reads what was committed since; cursors after progress and up to all that was written by then, so that none is missing of
+   * those that T has passed: a commit does not show itself in both topics at the same instant.
+   */
   async read(): Promise<void> {
-    for await (const { key, value } of newest(this.#progress)) {
+    for await (const { key, value } of newest(this.#progress, 'visible')) {
       const progress = key === PROGRESS_KEY && value !== null ? decodeMessage<Progress>(value) : null;
       if (progress !== null) this.#t = progress.t;
     }
-    for await (const { key, value } of newest(this.#cursors)) {
+    for await (const { key, value } of newest(this.#cursors, 'written')) {
       if (key === null || key === ADOPT_KEY) continue;
       if (value === null) this.#owing.delete(key);
       else this.#owing.add(key);
@@ -58,6 +61,6 @@ export class SlotLog {
   }
 }
 
-async function* newest(reader: BusReader) {
-  while (!(await reader.caughtUp())) yield* await reader.read(READ_WAIT_MS);
+async function* newest(reader: BusReader, upTo: 'visible' | 'written') {
+  while (!(await reader.caughtUp(upTo))) yield* await reader.read(READ_WAIT_MS);
 }

@@ -23,7 +23,10 @@ const REST_MAX_MS = 2_000;
  */
 export async function deliver(slot: SlotState, batch: Batch): Promise<void> {
   slot.batches.add(batch);
+  const { clock } = slot.options;
+  const begunMs = clock.monotonicMs();
   const outcome = await send(slot, batch);
+  slot.answerMs += (clock.monotonicMs() - begunMs - slot.answerMs) / 8;
   slot.batches.delete(batch);
   if (!slot.running) return;
   if ('error' in outcome) {

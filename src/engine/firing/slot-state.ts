@@ -98,6 +98,8 @@ export class SlotState {
   answers: Answer[] = [];
   /** Partitions of the answers topic, which never change; null: not asked yet. */
   answersPartitions: number | null = null;
+  /** How long the bus takes to answer a batch, in ms: each new answer counts for an eighth. */
+  answerMs = 0;
   /** Triggers acknowledged since the beginning: a rate is made of it. */
   published = 0;
 

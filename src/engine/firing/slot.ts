@@ -46,6 +46,11 @@ export class SlotRunner {
     return this.slot.published;
   }
 
+  /** How long the bus takes to answer a batch, smoothed over the last few, in ms. */
+  get answerMs(): number {
+    return this.slot.answerMs;
+  }
+
   /** Committed (T, O). */
   get watermark(): { t: number; o: number } {
     const { t, o } = this.slot.durable;
