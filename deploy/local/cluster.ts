@@ -6,7 +6,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { type Servers, type StartOptions, startServers } from './instance.ts';
+import { carillonSettings, type Servers, type StartOptions, startServers } from './instance.ts';
 import { isAlive, type ProcessIdentity, spawnServer, stopProcess } from './process.ts';
 
 export type Role = 'api' | 'manager' | 'worker';
@@ -36,8 +36,8 @@ export interface Cluster {
   processes: readonly ClusterProcess[];
   /** Address of the first API process. */
   url: string;
-  /** One more process of a role; it is ready when this answers. */
-  start(role: Role): Promise<ClusterProcess>;
+  /** One more process of a role, with settings of its own as `CARILLON_…` variables; it is ready when this answers. */
+  start(role: Role, env?: Readonly<Record<string, string>>): Promise<ClusterProcess>;
   stop(): Promise<void>;
 }
 
@@ -55,8 +55,8 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
     await servers.stop();
   };
   const started: Record<Role, number> = { api: 0, manager: 0, worker: 0 };
-  const start = async (role: Role): Promise<ClusterProcess> => {
-    const one = await startRole(servers, options, role, started[role]++);
+  const start: Cluster['start'] = async (role, env = {}) => {
+    const one = await startRole(servers, options, role, started[role]++, env);
     processes.push(one);
     return one;
   };
@@ -78,6 +78,7 @@ async function startRole(
   options: ClusterOptions,
   role: Role,
   index: number,
+  env: Readonly<Record<string, string>>,
 ): Promise<ClusterProcess> {
   const name = `${role}-${index}`;
   const folder = join(servers.dir, 'carillon');
@@ -91,11 +92,10 @@ async function startRole(
     env: {
       CARILLON_MODE: 'cluster',
       CARILLON_ROLE: role,
-      CARILLON_MONGODB_URI: servers.mongodb.uri,
-      CARILLON_REDIS_URL: servers.redis.url,
-      CARILLON_KAFKA_BROKERS: servers.kafka.brokers.join(','),
+      ...carillonSettings(servers),
       CARILLON_LISTEN_PORT: String(role === 'api' && index === 0 ? options.port : 0),
       ...options.env,
+      ...env,
     },
   };
   const identity = await spawnServer(command, options.servers.temporary ?? false);

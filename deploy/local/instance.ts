@@ -3,19 +3,20 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { download, isDownloaded } from './download.ts';
 import { kafka } from './kafka.ts';
-import { launch, readRecord, type ServerRecord, stopServer } from './launch.ts';
+import { isRunning, launch, type MemberRecord, readRecord, type ServerRecord, stopServer } from './launch.ts';
 import { type Lock, lock, tryLock } from './locks.ts';
 import { mongodb } from './mongodb.ts';
+import type { ReservedPort } from './ports.ts';
 import { MissingPrerequisites, missingPrerequisites } from './prerequisites.ts';
-import { identify, isAlive } from './process.ts';
+import { identify } from './process.ts';
 import { redis } from './redis.ts';
 import type { ServerAddresses, ServerKind } from './server.ts';
 import { LARGE, SERVER_NAMES, type ServerName, type Settings, SMALL } from './settings.ts';
 
 /** The ignored folder of the project that holds all files and all instances. */
-const ROOT = join(import.meta.dirname, '..', '..', '.servers');
+export const ROOT = join(import.meta.dirname, '..', '..', '.servers');
 const MOST_WAIT_MS = 15 * 60_000;
-const KINDS: { readonly [Name in ServerName]: ServerKind<Name> } = { mongodb, redis, kafka };
+export const KINDS: { readonly [Name in ServerName]: ServerKind<Name> } = { mongodb, redis, kafka };
 
 export interface StartOptions<Name extends ServerName = ServerName> {
   /** Which of the three; all unless given. */
@@ -61,17 +62,22 @@ export async function startServers<Name extends ServerName = ServerName>(
   await refuseMissing(names, temporary);
   await using _held = await lockInstance(dir);
   await mkdir(dir, { recursive: true });
-  const before = names.filter((name) => isRunning(dir, name));
+  const before = names.filter((name) => runs(dir, name));
   const results = await Promise.allSettled(names.map((name) => startOne(name, dir, options)));
+  const reserved = results.flatMap((result) => (result.status === 'fulfilled' ? result.value : []));
   const failed = results.find((result) => result.status === 'rejected');
   if (failed) {
     await Promise.all(names.filter((name) => !before.includes(name)).map((name) => stopServer(KINDS[name], dir, 0)));
+    await releaseAll(reserved);
     if (temporary) await rm(dir, { recursive: true, force: true });
     throw failed.reason;
   }
   await writePorts(dir);
   const addresses = Object.fromEntries(names.map((name) => [name, readRecord(dir, name)?.address]));
-  const stop = (): Promise<void> => (temporary ? resetServers({ dir }) : stopServers({ dir }));
+  const stop = async (): Promise<void> => {
+    await (temporary ? resetServers({ dir }) : stopServers({ dir }));
+    await releaseAll(reserved);
+  };
   return { ...(addresses as Pick<ServerAddresses, Name>), dir, stop };
 }
 
@@ -91,10 +97,30 @@ export async function resetServers(which: Pick<StartOptions, 'name' | 'dir'> = {
   await removeInstance(dir);
 }
 
-/** The servers of an instance that run now. */
-export function runningServers(which: Pick<StartOptions, 'name' | 'dir'> = {}): ServerRecord[] {
+/** One process of a server, with what holds for the whole server. */
+export type ServerProcess = Omit<ServerRecord, 'name' | 'members'> & MemberRecord & { readonly server: ServerName };
+
+/** All processes of an instance that were started and not stopped, those that have ended by themselves included. */
+export function serverProcesses(which: Pick<StartOptions, 'name' | 'dir'> = {}): ServerProcess[] {
   const dir = instanceFolder(which);
-  return SERVER_NAMES.filter((name) => isRunning(dir, name)).map((name) => readRecord(dir, name) as ServerRecord);
+  return SERVER_NAMES.flatMap((server) => {
+    const { members = [], name: _, ...facts } = readRecord(dir, server) ?? {};
+    return members.map((member) => ({ ...(facts as Omit<ServerRecord, 'name' | 'members'>), ...member, server }));
+  });
+}
+
+/** The processes of an instance that run now. */
+export function runningServers(which: Pick<StartOptions, 'name' | 'dir'> = {}): ServerProcess[] {
+  return serverProcesses(which).filter(isRunning);
+}
+
+/** The settings with which Carillon finds these servers, by the names of their variables. */
+export function carillonSettings(addresses: ServerAddresses): Record<string, string> {
+  return {
+    CARILLON_MONGODB_URI: addresses.mongodb.uri,
+    CARILLON_REDIS_URL: addresses.redis.url,
+    CARILLON_KAFKA_BROKERS: addresses.kafka.brokers.join(','),
+  };
 }
 
 export function instanceFolder({ name, dir }: Pick<StartOptions, 'name' | 'dir'>): string {
@@ -106,16 +132,27 @@ export function instanceFolder({ name, dir }: Pick<StartOptions, 'name' | 'dir'>
   return join(ROOT, folder);
 }
 
-async function startOne(name: ServerName, dir: string, options: StartOptions): Promise<void> {
+/**
+ * Starts a server, and answers its ports, which stay reserved while it is in use: a process that was killed must find its
+ * own again.
+ */
+async function startOne(name: ServerName, dir: string, options: StartOptions): Promise<readonly ReservedPort[]> {
   const log = options.log ?? (() => {});
-  const wasRunning = isRunning(dir, name);
+  const wasRunning = runs(dir, name);
   const settings = { ...(options.small ? SMALL : LARGE)[name], ...options.settings?.[name] };
   const dist = await download(join(ROOT, 'dist'), name, log);
   // The kind and its settings share one name, which the compiler cannot follow through a loop over names.
   const kind = KINDS[name] as ServerKind<ServerName>;
   const launched = { dist, dir, settings: settings as Settings[ServerName], dieWithOwner: options.temporary ?? false };
-  const { ports, startedInMs } = await launch(kind, launched);
-  log(`${name} ${wasRunning ? 'was running' : `ready in ${(startedInMs ?? 0) / 1000} s`}, port ${ports[0]}`);
+  const { record, reserved } = await launch(kind, launched);
+  const { members, startedInMs } = record;
+  const ports = members.map((member) => member.ports[0]).join(', ');
+  log(`${name} ${wasRunning ? 'was running' : `ready in ${(startedInMs ?? 0) / 1000} s`}, port ${ports}`);
+  return reserved;
+}
+
+async function releaseAll(reserved: readonly ReservedPort[]): Promise<void> {
+  await Promise.all(reserved.map((port) => port.release()));
 }
 
 async function refuseMissing(servers: readonly ServerName[], dieWithOwner: boolean): Promise<void> {
@@ -125,12 +162,11 @@ async function refuseMissing(servers: readonly ServerName[], dieWithOwner: boole
   if (missing.length > 0) throw new MissingPrerequisites(missing);
 }
 
-function isRunning(dir: string, name: ServerName): boolean {
-  const record = readRecord(dir, name);
-  return record !== null && isAlive(record.process);
+function runs(dir: string, name: ServerName): boolean {
+  return readRecord(dir, name)?.members.some(isRunning) ?? false;
 }
 
-const lockInstance = (dir: string): Promise<Lock> => lock(`instance ${dir}`, MOST_WAIT_MS);
+export const lockInstance = (dir: string): Promise<Lock> => lock(`instance ${dir}`, MOST_WAIT_MS);
 
 async function removeInstance(dir: string): Promise<void> {
   await Promise.all(SERVER_NAMES.map((name) => stopServer(KINDS[name], dir, 0)));

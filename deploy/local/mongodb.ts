@@ -2,32 +2,45 @@ import { join } from 'node:path';
 import { MongoClient, MongoServerError } from 'mongodb';
 import { MONGOD_WHEEL } from './pins.ts';
 import { HOST } from './ports.ts';
-import type { ServerKind } from './server.ts';
+import { type Member, numbered, type ServerKind } from './server.ts';
 import type { MongodbSettings } from './settings.ts';
 
 const REPLICA_SET = 'rs0';
 
 export const mongodb: ServerKind<'mongodb'> = {
   name: 'mongodb',
-  preferredPorts: [27_171],
-  stopGraceMs: 20_000,
+  stopGraceMs: ({ members }) => (members === 1 ? 20_000 : 5_000),
   version: () => MONGOD_WHEEL.version,
-  command: async ({ dist, data, ports: [port = 0] }, settings) => ({
+  members: ({ members }) =>
+    members === 1 ? [{ name: 'mongodb', ports: [27_171] }] : numbered('mongodb', members, [27_711]),
+  command: async ({ dist, data, member }, settings) => ({
     file: join(dist, 'mongod'),
-    args: mongodArguments(data, port, settings),
+    args: mongodArguments(data, member.ports[0] ?? 0, settings),
     env: { LD_LIBRARY_PATH: join(dist, 'lib') },
   }),
-  address: ([port = 0], settings) => ({
-    uri: `mongodb://${HOST}:${port}/?${settings.replicaSet ? `replicaSet=${REPLICA_SET}` : 'directConnection=true'}`,
+  address: (members, settings) => ({
+    uri: `mongodb://${members.map(hostOf).join(',')}/?${settings.replicaSet ? `replicaSet=${REPLICA_SET}` : 'directConnection=true'}`,
   }),
-  ready: async ([port = 0], settings) => {
-    const options = { directConnection: true, serverSelectionTimeoutMS: 1000 };
-    await using client = new MongoClient(`mongodb://${HOST}:${port}/`, options);
-    await client.connect();
-    if (settings.replicaSet) await electPrimary(client, `${HOST}:${port}`);
-    else await client.db('admin').command({ ping: 1 });
+  ready: async (members, settings) => {
+    await using client = await connectTo(members[0]!);
+    if (!settings.replicaSet) await client.db('admin').command({ ping: 1 });
+    else if (members.length === 1) await electPrimary(client, hostOf(members[0]!));
+    else await formSet(client, members);
+  },
+  serves: async (member, settings) => {
+    await using client = await connectTo(member);
+    const hello = await client.db('admin').command({ hello: 1 });
+    const serves = hello['isWritablePrimary'] === true || hello['secondary'] === true;
+    if (settings.replicaSet && !serves) throw new Error('it is neither primary nor secondary yet');
   },
 };
+
+const hostOf = ({ ports: [port = 0] }: Member): string => `${HOST}:${port}`;
+
+async function connectTo(member: Member): Promise<MongoClient> {
+  const options = { directConnection: true, serverSelectionTimeoutMS: 1000 };
+  return await new MongoClient(`mongodb://${hostOf(member)}/`, options).connect();
+}
 
 /** Every path lies below `data`; without --nounixsocket mongod would put a socket into /tmp. */
 export function mongodArguments(data: string, port: number, settings: MongodbSettings): string[] {
@@ -65,6 +78,20 @@ async function electPrimary(client: MongoClient, host: string): Promise<void> {
   if (hello['isWritablePrimary'] !== true) throw new Error('no primary yet');
   // The least write that a majority can acknowledge: a note in the oplog, in no collection.
   await admin.command({ appendOplogNote: 1, data: { ready: true }, writeConcern: { w: 'majority', wtimeout: 5000 } });
+}
+
+/** Makes one set of all members and waits until one is primary and the others follow. @throws while it is not there yet */
+async function formSet(client: MongoClient, members: readonly Member[]): Promise<void> {
+  const admin = client.db('admin');
+  const hello = await admin.command({ hello: 1 });
+  if (hello['setName'] === undefined) {
+    const set = members.map((member, _id) => ({ _id, host: hostOf(member) }));
+    await admin.command({ replSetInitiate: { _id: REPLICA_SET, members: set } }).catch(unlessAlreadyInitialized);
+  }
+  const { members: states } = await admin.command({ replSetGetStatus: 1 });
+  const told = (states as { stateStr: string }[]).map(({ stateStr }) => stateStr).sort();
+  const wanted = ['PRIMARY', ...members.slice(1).map(() => 'SECONDARY')];
+  if (told.join() !== wanted.join()) throw new Error(`its members are ${told.join(', ')}`);
 }
 
 function unlessAlreadyInitialized(error: unknown): void {

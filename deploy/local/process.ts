@@ -36,6 +36,17 @@ export function identify(pid: number): ProcessIdentity | null {
   return { pid, startTicks, bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim() };
 }
 
+/** Whether it is stopped by SIGSTOP: it lives and does nothing. */
+export function isFrozen(identity: ProcessIdentity): boolean {
+  if (!isAlive(identity)) return false;
+  try {
+    const stat = readFileSync(`/proc/${identity.pid}/stat`, 'utf8');
+    return stat.slice(stat.lastIndexOf(')') + 2).startsWith('T');
+  } catch {
+    return false;
+  }
+}
+
 export function isAlive(identity: ProcessIdentity): boolean {
   const now = identify(identity.pid);
   return now !== null && now.startTicks === identity.startTicks && now.bootId === identity.bootId;
@@ -79,14 +90,17 @@ export async function spawnServer(command: Command, dieWithOwner: boolean): Prom
  */
 export async function stopProcess(identity: ProcessIdentity, graceMs: number): Promise<void> {
   if (graceMs > 0) {
-    signal(identity, 'SIGTERM');
+    signalProcess(identity, 'SIGTERM');
+    // One that is frozen hears of it only when it goes on.
+    signalProcess(identity, 'SIGCONT');
     if (await isGone(identity, graceMs)) return;
   }
-  signal(identity, 'SIGKILL');
+  signalProcess(identity, 'SIGKILL');
   if (!(await isGone(identity, 10_000))) throw new Error(`process ${identity.pid} is still there 10 s after SIGKILL`);
 }
 
-function signal(identity: ProcessIdentity, name: 'SIGTERM' | 'SIGKILL'): void {
+/** Sends a signal; a process that is gone gets none, nor does another that has its pid now. */
+export function signalProcess(identity: ProcessIdentity, name: NodeJS.Signals): void {
   if (!isAlive(identity)) return;
   try {
     process.kill(identity.pid, name);

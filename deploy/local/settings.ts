@@ -8,9 +8,16 @@ export interface MongodbSettings {
   readonly oplogMB: number;
   /** False starts a mongod without a replica set: a wrong set-up, for tests that it is refused. */
   readonly replicaSet: boolean;
+  /** Processes of the replica set. */
+  readonly members: 1 | 3;
 }
 
+/** One server; a primary and a replica under three Sentinels; or a Redis Cluster of three primaries with a replica each. */
+export const REDIS_TOPOLOGIES = ['single', 'sentinel', 'cluster'] as const;
+export type RedisTopology = (typeof REDIS_TOPOLOGIES)[number];
+
 export interface RedisSettings {
+  readonly topology: RedisTopology;
   /** The memory in MiB; when it is full, writes are refused (noeviction). */
   readonly maxMemoryMB: number;
 }
@@ -24,6 +31,8 @@ export interface KafkaSettings {
   readonly retentionBytes: number;
   /** Compile with the first compiler only: a third off the start, and less throughput later. */
   readonly quickJit: boolean;
+  /** Processes, each broker and controller; with three every topic has three replicas, two of which must be in step. */
+  readonly brokers: 1 | 3;
 }
 
 export interface Settings {
@@ -36,14 +45,14 @@ const MiB = 1024 * 1024;
 
 /** For playing, demos and benchmarks. */
 export const LARGE: Settings = {
-  mongodb: { cacheGB: 1, oplogMB: 1024, replicaSet: true },
-  redis: { maxMemoryMB: 2048 },
-  kafka: { heapMB: 512, segmentBytes: 128 * MiB, retentionBytes: 1024 * MiB, quickJit: false },
+  mongodb: { cacheGB: 1, oplogMB: 1024, replicaSet: true, members: 1 },
+  redis: { topology: 'single', maxMemoryMB: 2048 },
+  kafka: { heapMB: 512, segmentBytes: 128 * MiB, retentionBytes: 1024 * MiB, quickJit: false, brokers: 1 },
 };
 
 /** For tests: quick to start, little to write. */
 export const SMALL: Settings = {
-  mongodb: { cacheGB: 0.25, oplogMB: 64, replicaSet: true },
-  redis: { maxMemoryMB: 512 },
-  kafka: { heapMB: 384, segmentBytes: 32 * MiB, retentionBytes: 256 * MiB, quickJit: true },
+  mongodb: { cacheGB: 0.25, oplogMB: 64, replicaSet: true, members: 1 },
+  redis: { topology: 'single', maxMemoryMB: 512 },
+  kafka: { heapMB: 384, segmentBytes: 32 * MiB, retentionBytes: 256 * MiB, quickJit: true, brokers: 1 },
 };

@@ -20,7 +20,7 @@ function clusterConfig(config: Config): ClusterConfig {
     kafka: {
       brokers: config.kafkaBrokers!,
       clientId: `carillon-${hostname()}-${process.pid}`,
-      replicationFactor: config.kafkaReplication,
+      ...(config.kafkaReplication > 0 && { replicationFactor: config.kafkaReplication }),
     },
   };
 }

@@ -8,7 +8,7 @@ import type { Telemetry } from '../ports/telemetry.ts';
 export interface ClusterConfig {
   mongodb: { uri: string; database: string };
   redis: { url: string; prefix: string };
-  kafka: { brokers: readonly string[]; clientId: string; replicationFactor: number };
+  kafka: { brokers: readonly string[]; clientId: string; replicationFactor?: number };
 }
 
 export interface ClusterStores extends Stores {

@@ -68,17 +68,19 @@ const SETTINGS = {
     kind: 'text',
     default: null,
     secret: 'in-url',
-    reason: 'Redis of the trigger store (redis:// or rediss://); needed in cluster mode.',
+    reason:
+      'Redis of the trigger store: redis://HOST:PORT, redis+sentinel://HOST:PORT,HOST:PORT/NAME or ' +
+      'redis+cluster://HOST:PORT,HOST:PORT (rediss: TLS); needed in cluster mode.',
   },
   redisPrefix: { kind: 'text', default: 'carillon', reason: 'First part of every Redis key of this installation.' },
   kafkaBrokers: { kind: 'list', default: null, reason: 'host:port of brokers, by comma; needed in cluster mode.' },
   kafkaReplication: {
     kind: 'integer',
-    default: 1,
-    min: 1,
+    default: 0,
+    min: 0,
     max: 9,
     unit: 'replicas',
-    reason: 'Replicas of the topics that are made; 3 where there are three brokers.',
+    reason: 'Replicas of the topics that are made; 0: three, or as many as there are brokers.',
   },
   slotsPerSet: {
     kind: 'integer',

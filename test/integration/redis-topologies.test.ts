@@ -31,7 +31,8 @@ class Processes {
     const data = join(this.dir, String(port));
     await mkdir(data, { recursive: true });
     const dist = await download(join(import.meta.dirname, '../../.servers/dist'), 'redis', () => {});
-    const program = await redis.command({ dist, data, ports: [port] }, SMALL.redis);
+    const member = { name: 'redis', ports: [port] };
+    const program = await redis.command({ dist, data, member, members: [member] }, SMALL.redis);
     const file = join(data, 'server.conf');
     if (config !== undefined) await writeFile(file, config);
     const args = config === undefined ? [...program.args, ...more] : [file, ...more];

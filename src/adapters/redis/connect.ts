@@ -2,20 +2,10 @@ import { Cluster, Redis } from 'ioredis';
 import { CarillonError, carillonError } from '../../core/errors.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { TriggerStore } from '../../ports/trigger-store.ts';
+import { type RedisAddress, redisAddress } from './address.ts';
 import { redisError } from './errors.ts';
 import type { Script } from './script.ts';
 import { type Commands, redisTriggerStore } from './trigger-store.ts';
-
-export interface RedisNode {
-  host: string;
-  port: number;
-}
-
-/** Where Redis is: one server by URL (`redis://` or `rediss://`), a Redis Cluster, or a set behind Sentinels. */
-export type RedisAddress =
-  | { url: string }
-  | { nodes: readonly RedisNode[]; username?: string; password?: string; tls?: boolean }
-  | { sentinels: readonly RedisNode[]; name: string; username?: string; password?: string; tls?: boolean };
 
 export type RedisSettings = RedisAddress & {
   /** Parts installations that share one Redis; part of every key. */
@@ -109,17 +99,18 @@ function clientOf(settings: RedisSettings): Redis | Cluster {
     reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
   };
   const single = { ...common, enableOfflineQueue: false, lazyConnect: true, retryStrategy };
-  if ('url' in settings) return new Redis(settings.url, single);
-  const { username, password, tls } = settings;
+  const address = 'url' in settings ? redisAddress(settings.url) : settings;
+  if ('url' in address) return new Redis(address.url, single);
+  const { username, password, tls } = address;
   const secret = {
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
     ...(tls ? { tls: {} } : {}),
   };
-  if ('sentinels' in settings) {
-    return new Redis({ ...single, ...secret, sentinels: [...settings.sentinels], name: settings.name });
+  if ('sentinels' in address) {
+    return new Redis({ ...single, ...secret, sentinels: [...address.sentinels], name: address.name });
   }
-  return new Cluster([...settings.nodes], {
+  return new Cluster([...address.nodes], {
     redisOptions: { ...common, ...secret },
     enableOfflineQueue: false,
     lazyConnect: true,

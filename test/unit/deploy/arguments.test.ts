@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { jvmArguments, kafkaProperties, log4jProperties } from '../../../deploy/local/kafka.ts';
+import { jvmArguments, kafka, kafkaProperties, log4jProperties } from '../../../deploy/local/kafka.ts';
 import { mongodArguments } from '../../../deploy/local/mongodb.ts';
 import { redisArguments } from '../../../deploy/local/redis.ts';
 import { LARGE, SMALL } from '../../../deploy/local/settings.ts';
@@ -21,7 +21,8 @@ function read(text: string): Record<string, string> {
 const following = (args: readonly string[], option: string) => args[args.indexOf(option) + 1];
 
 describe('the properties of Kafka', () => {
-  const properties = read(kafkaProperties('/data/logs', 9001, 9002, SMALL.kafka));
+  const alone = { name: 'kafka', ports: [9001, 9002] };
+  const properties = read(kafkaProperties('/data/logs', alone, [alone], SMALL.kafka));
 
   it('keep every listener on 127.0.0.1', () => {
     expect(properties['listeners']).toBe('PLAINTEXT://127.0.0.1:9001,CONTROLLER://127.0.0.1:9002');
@@ -33,6 +34,24 @@ describe('the properties of Kafka', () => {
     expect(Number(properties['log.retention.check.interval.ms'])).toBeLessThanOrEqual(5000);
     expect(Number(properties['log.segment.delete.delay.ms'])).toBeLessThanOrEqual(1000);
     expect(Number(properties['log.segment.bytes'])).toBeLessThan(Number(properties['log.retention.bytes']));
+  });
+
+  it('of three brokers keep every acknowledged record on two disks, and replace a dead broker within 3 s', () => {
+    const members = kafka.members({ ...SMALL.kafka, brokers: 3 });
+    const all = members.map((member) => read(kafkaProperties('/data/logs', member, members, SMALL.kafka)));
+    expect(all.map((one) => one['node.id'])).toEqual(['1', '2', '3']);
+    expect(new Set(all.map((one) => one['controller.quorum.voters'])).size).toBe(1);
+    for (const one of all) {
+      expect(one).toMatchObject({
+        'default.replication.factor': '3',
+        'min.insync.replicas': '2',
+        'offsets.topic.replication.factor': '3',
+        'transaction.state.log.replication.factor': '3',
+        'transaction.state.log.min.isr': '2',
+        'unclean.leader.election.enable': 'false',
+        'broker.session.timeout.ms': '3000',
+      });
+    }
   });
 
   it('bound the log of the broker as well', () => {
@@ -90,7 +109,8 @@ describe('compose.yaml', () => {
   });
 
   it('gives Kafka the settings of the local servers', () => {
-    const local = read(kafkaProperties('/var/lib/kafka/data', 29_171, 29_172, LARGE.kafka));
+    const [alone] = kafka.members(LARGE.kafka);
+    const local = read(kafkaProperties('/var/lib/kafka/data', alone!, [alone!], LARGE.kafka));
     const { KAFKA_HEAP_OPTS: heap, ...environment } = services.kafka.environment;
     // Inside a container the clients' listener has to face the outside; the port is published on 127.0.0.1 only.
     local['listeners'] = local['listeners']?.replace('127.0.0.1:29171', '0.0.0.0:29171') ?? '';
