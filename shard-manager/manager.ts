@@ -7,14 +7,9 @@ import { Mover } from '../src/engine/allot/move.ts';
 import { ShardRound } from '../src/engine/allot/shard-round.ts';
 import { inOrder, loop, type Service, service } from '../src/runtime/service.ts';
 
-/** Sessions and leases are looked at this often, in ms: a death is seen at most two looks late. */
-const LEASES_EVERY_MS = 100;
-/** Shards are looked at this often, in ms: a bulk of 50,000 jobs/s places 12,500 meanwhile, about what is always free. */
-const SHARDS_EVERY_MS = 250;
-/** Jobs of draining shards go a step further this often, in ms. */
-const MOVES_EVERY_MS = 500;
-/** Leadership is renewed, or watched, this often, in ms. */
-const LEAD_EVERY_MS = 250;
+/** Pauses after errors in a row, in ms. */
+const RETRY_MS = 100;
+const RETRY_MAX_MS = 500;
 
 /** Name of this machine and process, for people. */
 export interface ManagerOptions {
@@ -49,32 +44,47 @@ export function startManager(context: AllotContext, { host, pid }: ManagerOption
   const shardRound = new ShardRound(context, leader, leaseRound);
   const mover = new Mover(context, leader);
   const moves = service('manager-mover', telemetry, async () => () => mover.close());
-  const every = (name: string, ms: number, round: () => Promise<unknown>): Service =>
-    loop({
-      name,
-      clock,
-      telemetry,
-      retryMs: ms,
-      retryMaxMs: 500,
-      round: async () => {
-        await round();
-        return ms;
-      },
-    });
-  const renew = async (): Promise<void> => {
-    if (await leases.renewSession(incarnation, REPORT)) return;
+  /** A round answers how long to wait for the next one, in ms. */
+  const every = (name: string, round: () => Promise<number>) =>
+    loop({ name, clock, telemetry, retryMs: RETRY_MS, retryMaxMs: RETRY_MAX_MS, round });
+  const renew = async (): Promise<number> => {
+    if (await leases.renewSession(incarnation, REPORT)) return LIMITS.sessionRenewMs;
     telemetry.event('warn', 'this manager was declared dead and goes on as a new one', { incarnation });
     await leader.resign(incarnation);
     await open();
+    return LIMITS.sessionRenewMs;
   };
+  const leaseLoop = every('manager-leases', () => leaseRound.run(incarnation));
+  const shardLoop = every('manager-shards', () => shardRound.run());
+  const moveLoop = every('manager-moves', () => mover.run());
+  const lead = async (): Promise<number> => {
+    const before = leader.trusted();
+    const waitMs = await leader.renew(incarnation);
+    if (!before && leader.trusted()) for (const one of [leaseLoop, shardLoop, moveLoop]) one.wake();
+    return waitMs;
+  };
+  const signals = service('manager-signals', telemetry, async () => {
+    const ends = [
+      context.stores.signals.watch('leases', () => {
+        leaseRound.leasesChanged();
+        leaseLoop.wake();
+      }),
+      context.stores.signals.watch('places', () => shardLoop.wake()),
+      context.stores.signals.watch('shards', () => moveLoop.wake()),
+    ];
+    return async () => {
+      for (const end of ends) end();
+    };
+  });
   return inOrder('manager', telemetry, [
     session,
     leadership,
-    every('manager-renew', LIMITS.sessionRenewMs, renew),
-    every('manager-lead', LEAD_EVERY_MS, () => leader.renew(incarnation)),
-    every('manager-leases', LEASES_EVERY_MS, () => leaseRound.run(incarnation)),
-    every('manager-shards', SHARDS_EVERY_MS, () => shardRound.run()),
+    every('manager-renew', renew),
+    every('manager-lead', lead),
+    leaseLoop,
+    shardLoop,
     moves,
-    every('manager-moves', MOVES_EVERY_MS, () => mover.run()),
+    moveLoop,
+    signals,
   ]);
 }

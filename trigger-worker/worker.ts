@@ -12,8 +12,10 @@ import { ThreadWheel } from './thread-wheel.ts';
 import { LocalWheel, type WheelHost } from './wheel.ts';
 import { monotonicNs, type ThreadStores } from './wheel-messages.ts';
 
-/** Leases are looked at this often, in ms: a handover is late by about two looks. */
-const LEASES_EVERY_MS = 50;
+/** Leases are read when a signal says that they may have changed, when what is held differs from them, and this often, in ms. */
+const LEASES_EVERY_MS = 1_000;
+/** What is held is compared with the leases as they were read last this often, in ms, which asks nobody. */
+const COMPARE_EVERY_MS = 100;
 /** A slot that was lost or whose takeover failed is tried again after this long, in ms, if the lease is still there. */
 const AGAIN_AFTER_MS = 500;
 
@@ -43,7 +45,7 @@ export interface WorkerOptions {
 export function startWorker(context: WorkerContext, options: WorkerOptions): Service {
   const worker = new TriggerWorker(context, options);
   const { clock, telemetry } = context;
-  const every = (name: string, ms: number, round: () => Promise<void>): Service =>
+  const every = (name: string, ms: number, round: () => Promise<void>) =>
     loop({
       name,
       clock,
@@ -55,6 +57,7 @@ export function startWorker(context: WorkerContext, options: WorkerOptions): Ser
         return ms;
       },
     });
+  const leases = every('worker-leases', COMPARE_EVERY_MS, () => worker.followLeases());
   return inOrder('worker', telemetry, [
     service('worker-wheels', telemetry, async () => {
       await worker.openWheels();
@@ -66,9 +69,20 @@ export function startWorker(context: WorkerContext, options: WorkerOptions): Ser
     }),
     every('worker-renew', LIMITS.sessionRenewMs, () => worker.renew()),
     service('worker-slots', telemetry, async () => () => worker.drainAll()),
-    every('worker-leases', LEASES_EVERY_MS, () => worker.followLeases()),
+    service('worker-signals', telemetry, async () =>
+      ending(
+        context.stores.signals.watch('leases', () => {
+          worker.leasesChanged();
+          leases.wake();
+        }),
+      ),
+    ),
+    leases,
   ]);
 }
+
+/** The stop of a service that only ends something. */
+const ending = (end: () => void) => async (): Promise<void> => end();
 
 /**
  * The worker's state. The session is trusted for `sessionTrustMs` from before its last successful renewal was sent, by this
@@ -83,6 +97,9 @@ class TriggerWorker {
   private incarnation = '';
   private trustedUntilMs = Number.NEGATIVE_INFINITY;
   private readonly sharedTrust = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
+  /** This incarnation's leases by name, as they were read last, and when that was begun, monotonic ms. */
+  private leases = new Map<string, Lease>();
+  private leasesReadMs = Number.NEGATIVE_INFINITY;
   /** Slots that are being drained, by name. */
   private readonly draining = new Map<string, Promise<void>>();
   /** When a slot may be tried again, monotonic ms. */
@@ -148,6 +165,8 @@ class TriggerWorker {
     const { leases } = this.context.stores;
     const { host, pid } = this.options;
     this.incarnation = randomUUID();
+    this.leases.clear();
+    this.leasesChanged();
     const begunMs = this.context.clock.monotonicMs();
     const startedMs = this.context.clock.wallMs();
     const report = { rates: {}, wheelLagMs: 0, wheels: this.wheels.length };
@@ -198,22 +217,50 @@ class TriggerWorker {
     });
   }
 
-  /** Starts and ends slots as the leases say. */
+  /** The leases are to be read before the next comparison. */
+  leasesChanged(): void {
+    this.leasesReadMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /**
+   * Starts and ends slots as the leases say. Nothing is begun by what was read a while ago: whoever took a slot over would be
+   * fenced by a worker that goes by an old lease.
+   */
   async followLeases(): Promise<void> {
+    const nowMs = this.context.clock.monotonicMs();
+    if (nowMs - this.leasesReadMs < LEASES_EVERY_MS && !this.differs()) return;
     const { incarnation } = this;
-    const leases = await this.context.stores.leases.leases(incarnation);
-    if (incarnation !== this.incarnation) return;
-    const mine = new Map(leases.map((lease) => [slotName(lease.delivery, lease.slot), lease]));
+    this.leasesReadMs = nowMs;
+    try {
+      const leases = await this.context.stores.leases.leases(incarnation);
+      if (incarnation !== this.incarnation) return;
+      this.leases = new Map(leases.map((lease) => [slotName(lease.delivery, lease.slot), lease]));
+    } catch (error) {
+      this.leasesChanged();
+      throw error;
+    }
     for (const wheel of this.wheels) {
       for (const { name, epoch } of wheel.report().slots) {
-        if (mine.get(name)?.epoch !== epoch) wheel.drop('the lease is gone', name);
+        if (this.leases.get(name)?.epoch !== epoch) wheel.drop('the lease is gone', name);
       }
     }
-    for (const [name, lease] of mine) {
+    for (const [name, lease] of this.leases) {
       if (this.draining.has(name)) continue;
       if (lease.wanted === 'release') this.startDrain(name, lease);
       else if (this.wheelOf(name) === undefined) this.adopt(name, lease);
     }
+  }
+
+  /** Whether slots are held without a lease as read last, leased and not held, or asked for and not being drained. */
+  private differs(): boolean {
+    const held = this.wheels.flatMap((wheel) => wheel.report().slots);
+    const names = new Set(held.map(({ name }) => name));
+    return (
+      held.some(({ name, epoch }) => this.leases.get(name)?.epoch !== epoch) ||
+      [...this.leases].some(
+        ([name, { wanted }]) => !this.draining.has(name) && (wanted === 'release' || !names.has(name)),
+      )
+    );
   }
 
   private wheelOf(name: string): WheelHost | undefined {

@@ -1,6 +1,7 @@
 import { kafkaBus } from '../adapters/kafka/bus.ts';
 import { connectMongo } from '../adapters/mongodb/connect.ts';
 import { connectRedis } from '../adapters/redis/connect.ts';
+import { signalling } from '../ports/signals.ts';
 import type { Stores } from '../ports/stores.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 
@@ -24,7 +25,7 @@ export async function open(config: ClusterConfig, telemetry: Telemetry): Promise
   try {
     const triggers = await connectRedis(config.redis, telemetry);
     const { jobs, catalog, shards, leases, operations, serverTimeMs } = mongo;
-    return {
+    const stores = {
       jobs,
       catalog,
       shards,
@@ -32,6 +33,7 @@ export async function open(config: ClusterConfig, telemetry: Telemetry): Promise
       operations,
       serverTimeMs,
       triggers,
+      signals: triggers.signals,
       bus,
       async close() {
         await bus.close();
@@ -39,6 +41,7 @@ export async function open(config: ClusterConfig, telemetry: Telemetry): Promise
         await mongo.close();
       },
     };
+    return signalling(stores, triggers.signals);
   } catch (error) {
     await mongo.close();
     throw error;

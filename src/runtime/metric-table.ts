@@ -37,6 +37,10 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
   // Applier.
   changes_applied_total: { type: 'counter', help: 'Changes applied, by result or code of refusal' },
   changes_unreadable_total: { type: 'counter', help: 'Records of the changes topic of an unknown form, passed over' },
+  applier_batches_waiting: {
+    type: 'gauge',
+    help: 'Batches of changes that wait for a round of the applier, at most one for each partition',
+  },
   applier_partitions: { type: 'gauge', help: 'Partitions of the changes topic that this applier works on' },
   // Worker, by slot.
   triggers_total: { type: 'counter', help: 'Triggers by slot and result (published, dropped and why)' },
@@ -75,6 +79,10 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
   mongodb_errors_total: { type: 'counter', help: 'Calls to MongoDB that failed, by call and code' },
   redis_connections_total: { type: 'counter', help: 'Connections to Redis made, first and again' },
   redis_connection_errors_total: { type: 'counter', help: 'Errors of a connection to Redis' },
+  signals_lost_total: {
+    type: 'counter',
+    help: 'Hints to other processes that were not sent: they look by themselves later',
+  },
   redis_calls_in_flight: { type: 'gauge', help: 'Calls to Redis that are not answered yet' },
   redis_calls_refused_total: { type: 'counter', help: 'Calls refused because too many were in flight' },
   redis_errors_total: { type: 'counter', help: 'Calls to Redis that failed, by command and code' },

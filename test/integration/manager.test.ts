@@ -2,9 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, inject, it } from 'vitest';
 import { startManager } from '../../shard-manager/manager.ts';
 import { kafkaBus } from '../../src/adapters/kafka/bus.ts';
+import { localSignals } from '../../src/adapters/local/signals.ts';
 import { connectMongo } from '../../src/adapters/mongodb/connect.ts';
 import { systemClock } from '../../src/adapters/system/clock.ts';
 import { laneId, TOPICS } from '../../src/core/topics.ts';
+import { signalling } from '../../src/ports/signals.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { dropDatabase } from '../contract/mongodb-opening.ts';
 
@@ -30,10 +32,11 @@ async function opened() {
   );
   const told: string[] = [];
   const telemetry = { ...silentTelemetry, event: (_: string, message: string) => void told.push(message) };
+  const signals = localSignals();
   const manager = async (pid: number) => {
     const own = startManager(
       {
-        stores: { ...stores, bus },
+        stores: { ...signalling(stores, signals), bus, signals },
         clock,
         telemetry,
         installation: { id, slotsPerSet: SLOTS, lanesPerSlot: 2 },

@@ -8,6 +8,7 @@ import { connectMongo } from '../../src/adapters/mongodb/connect.ts';
 import { connectRedis } from '../../src/adapters/redis/connect.ts';
 import { openSqlite } from '../../src/adapters/sqlite/stores.ts';
 import { systemClock } from '../../src/adapters/system/clock.ts';
+import { signalling } from '../../src/ports/signals.ts';
 import type { Stores } from '../../src/ports/stores.ts';
 import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { dropDatabase } from '../contract/mongodb-opening.ts';
@@ -22,7 +23,7 @@ export async function openCluster(): Promise<Stores> {
   const mongo = await connectMongo({ uri, database: name }, silentTelemetry);
   const triggers = await connectRedis({ url, prefix: name }, silentTelemetry);
   const bus = ownTopics(kafkaBus({ brokers, clientId: name }, silentTelemetry), name);
-  return {
+  const stores = {
     bus,
     jobs: mongo.jobs,
     catalog: mongo.catalog,
@@ -30,6 +31,7 @@ export async function openCluster(): Promise<Stores> {
     leases: mongo.leases,
     operations: mongo.operations,
     triggers,
+    signals: triggers.signals,
     async close() {
       await bus.close();
       await triggers.close();
@@ -41,6 +43,7 @@ export async function openCluster(): Promise<Stores> {
       client.disconnect();
     },
   };
+  return signalling(stores, triggers.signals);
 }
 
 /** All stores of embedded mode in a folder of their own below `.servers/`. */

@@ -1,6 +1,8 @@
 import type { Clock } from '../../ports/clock.ts';
+import { signalling } from '../../ports/signals.ts';
 import type { Stores } from '../../ports/stores.ts';
 import { silentTelemetry, type Telemetry } from '../../ports/telemetry.ts';
+import { localSignals } from '../local/signals.ts';
 import { memoryBus } from './bus.ts';
 import { memoryCatalogStore } from './catalog-store.ts';
 import { memoryJobStore } from './job-store.ts';
@@ -13,7 +15,8 @@ import { memoryTriggerStore } from './trigger-store.ts';
 export function memoryStores(clock: Clock, telemetry: Telemetry = silentTelemetry): Stores {
   const bus = memoryBus(clock, telemetry);
   const triggers = memoryTriggerStore(clock);
-  return {
+  const signals = localSignals();
+  const stores = {
     bus,
     jobs: memoryJobStore(),
     catalog: memoryCatalogStore(),
@@ -21,9 +24,11 @@ export function memoryStores(clock: Clock, telemetry: Telemetry = silentTelemetr
     leases: memoryLeaseStore(),
     operations: memoryOperationStore(clock),
     triggers,
+    signals,
     async close() {
       await bus.close();
       await triggers.close();
     },
   };
+  return signalling(stores, signals);
 }

@@ -54,22 +54,32 @@ function leadershipOf(db: Db): Pick<LeaseStore, 'lead' | 'resign'> {
   const leaders = db.collection<LeaderDocument>('leaders');
   return {
     async lead(role, incarnation, seen): Promise<Leadership> {
-      const allowed = [{ holder: incarnation }, { holder: null }, ...(seen === null ? [] : [seen])];
-      const term = { $cond: [{ $eq: ['$holder', incarnation] }, '$term', { $add: ['$term', 1] }] };
+      const asker = { $literal: incarnation };
+      const own = { $eq: ['$holder', asker] };
+      const asSeen = seen === null ? [] : [{ $and: [{ $eq: ['$term', seen.term] }, { $eq: ['$beat', seen.beat] }] }];
+      const mine = { $or: [own, { $eq: ['$holder', null] }, ...asSeen] };
+      // One command for holder and onlooker; for the latter it changes nothing, which costs no entry of the oplog.
       const lead = () =>
         leaders.findOneAndUpdate(
-          { _id: role, $or: allowed },
-          [{ $set: { holder: incarnation, term, beat: { $add: ['$beat', 1] } } }],
+          { _id: role },
+          [
+            {
+              $set: {
+                holder: { $cond: [mine, asker, '$holder'] },
+                term: { $cond: [{ $and: [mine, { $not: own }] }, { $add: ['$term', 1] }, '$term'] },
+                beat: { $cond: [mine, { $add: ['$beat', 1] }, '$beat'] },
+              },
+            },
+          ],
           { returnDocument: 'after' },
         );
-      let led = await lead();
-      const stored = led ?? (await leaders.findOne({ _id: role }));
-      if (stored === null) {
+      let now = await lead();
+      if (now === null) {
         await leaders.insertOne({ _id: role, holder: null, term: 0, beat: 0 }).catch(unlessThere);
-        led = await lead();
+        now = await lead();
       }
-      const now = led ?? stored ?? (await leaders.findOne({ _id: role }));
-      return { holder: now?.holder ?? '', term: now?.term ?? 0, beat: now?.beat ?? 0, mine: led !== null };
+      const { holder, term, beat } = now ?? { holder: null, term: 0, beat: 0 };
+      return { holder: holder ?? '', term, beat, mine: holder === incarnation };
     },
 
     async resign(role, incarnation): Promise<void> {

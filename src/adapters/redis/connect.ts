@@ -1,10 +1,12 @@
 import { Cluster, Redis } from 'ioredis';
 import { CarillonError, carillonError } from '../../core/errors.ts';
+import type { Signals } from '../../ports/signals.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { TriggerStore } from '../../ports/trigger-store.ts';
 import { type RedisAddress, redisAddress } from './address.ts';
 import { redisError } from './errors.ts';
 import type { Script } from './script.ts';
+import { RedisSignals } from './signals.ts';
 import { type Commands, redisTriggerStore } from './trigger-store.ts';
 
 export type RedisSettings = RedisAddress & {
@@ -20,6 +22,7 @@ export interface RedisTriggerStore extends TriggerStore {
    * itself: what it holds must be compared again.
    */
   connections(): number;
+  signals: Signals;
 }
 
 /** Calls on the way at one time; each holds at most one piece of `add` (4 MiB), or a scan's answer. */
@@ -65,14 +68,17 @@ export async function connectRedis(settings: RedisSettings, telemetry: Telemetry
     // That the connection was closed says nothing; why it was is what the client met last.
     throw redisError(error instanceof CarillonError ? error : (lastFailure ?? error));
   }
+  const signals = new RedisSignals(client, () => clientOf(settings), settings.prefix, telemetry);
   return {
     ...redisTriggerStore(commands, settings.prefix, telemetry),
     connections: () => connections,
+    signals,
     async timeMs(): Promise<number> {
       const [seconds, micros] = (await commands.call('time', [])) as [Buffer, Buffer];
       return Number(seconds.toString('latin1')) * 1_000 + Math.floor(Number(micros.toString('latin1')) / 1_000);
     },
     async close(): Promise<void> {
+      signals.close();
       client.disconnect();
     },
   };
@@ -95,6 +101,8 @@ function clientOf(settings: RedisSettings): Redis | Cluster {
     // RESP2: scripts answer plain arrays, and no reply takes another form with another server.
     protocol: 2 as const,
     connectionName: 'carillon',
+    // Signals subscribe by themselves after each connection.
+    autoResubscribe: false,
     // A server that became a replica, or still is one: look for the primary again.
     reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
   };

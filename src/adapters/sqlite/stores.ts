@@ -2,6 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { carillonError } from '../../core/errors.ts';
 import type { Clock } from '../../ports/clock.ts';
+import { type Signal, type Signals, signalling } from '../../ports/signals.ts';
 import type { Stores } from '../../ports/stores.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import { localBus } from '../local/bus.ts';
@@ -64,7 +65,8 @@ export function openSqlite(options: SqliteOptions, telemetry: Telemetry): Sqlite
     const sweeper = sweeping(db, clock, telemetry, { partitionBytes });
     if (lock === 'take') sweeper.every(sweepEveryMs);
     let closing: Promise<void> | null = null;
-    return {
+    const signals = signalsBy(changes);
+    const stores = {
       bus,
       jobs: new SqliteJobStore(db),
       catalog: new SqliteCatalogStore(db),
@@ -72,6 +74,7 @@ export function openSqlite(options: SqliteOptions, telemetry: Telemetry): Sqlite
       leases: new SqliteLeaseStore(db, run),
       operations: new SqliteOperationStore(db, clock),
       triggers: new SqliteTriggerStore(db, clock),
+      signals,
       sweep: () => sweeper.run(),
       writeLock: writeLock.buffer,
       close() {
@@ -85,10 +88,20 @@ export function openSqlite(options: SqliteOptions, telemetry: Telemetry): Sqlite
         return closing;
       },
     };
+    return signalling(stores, signals);
   } catch (error) {
     unlock();
     throw error;
   }
+}
+
+/** Signals go the way of all that threads of this process tell each other; the names of topics have no such form. */
+function signalsBy(changes: Changes): Signals {
+  const name = (signal: Signal): string => `signal:${signal}`;
+  return {
+    raise: (signal) => changes.tell([name(signal)]),
+    watch: (signal, told) => changes.watch([name(signal)], told),
+  };
 }
 
 /** SQLITE_CORRUPT and SQLITE_NOTADB. */

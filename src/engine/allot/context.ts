@@ -6,7 +6,7 @@ import type { Telemetry } from '../../ports/telemetry.ts';
 
 /** What allotment reaches the world through, and what it must know of the installation. */
 export interface AllotContext {
-  stores: Pick<Stores, 'leases' | 'shards' | 'jobs' | 'bus'>;
+  stores: Pick<Stores, 'leases' | 'shards' | 'jobs' | 'bus' | 'signals'>;
   clock: Clock;
   telemetry: Telemetry;
   installation: Pick<Installation, 'id' | 'slotsPerSet' | 'lanesPerSlot'>;

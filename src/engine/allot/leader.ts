@@ -4,6 +4,14 @@ import type { LeaseStore } from '../../ports/lease-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import { ObservedTime } from './observed-time.ts';
 
+/** A leader renews this often, in ms ... */
+const RENEW_EVERY_MS = LIMITS.sessionRenewMs;
+/** ... and others look for its beat this often, in ms: when it has just risen, and when it stands still. */
+const LOOK_EVERY_MS = 400;
+const LOOK_CLOSER_MS = 100;
+/** A beat that stands still for longer than this, in ms, is more than a renewal that is a little late. */
+const STANDING_MS = RENEW_EVERY_MS + LOOK_EVERY_MS + 100;
+
 /** The role that managers lead in. */
 export const MANAGERS = 'manager';
 
@@ -33,8 +41,11 @@ export class Leader {
     return this.#clock.monotonicMs() < this.#trustedUntilMs;
   }
 
-  /** Renews the leadership, or takes it when it is free or its holder stood still for too long. */
-  async renew(incarnation: string): Promise<void> {
+  /**
+   * Renews the leadership, or takes it when it is free or its holder stood still for too long. Answers how long to wait
+   * before the next time, in ms.
+   */
+  async renew(incarnation: string): Promise<number> {
     const startMs = this.#clock.monotonicMs();
     const expired = this.#other !== null && this.#time.nowMs - this.#other.sinceMs >= LIMITS.sessionDeadMs;
     const seen = this.#other !== null && expired ? { term: this.#other.term, beat: this.#other.beat } : null;
@@ -47,6 +58,8 @@ export class Leader {
       }
       this.#trustedUntilMs = mine ? startMs + LIMITS.sessionTrustMs : Number.NEGATIVE_INFINITY;
       this.#tell(mine);
+      if (mine) return RENEW_EVERY_MS;
+      return this.#time.nowMs - this.#other!.sinceMs > STANDING_MS ? LOOK_CLOSER_MS : LOOK_EVERY_MS;
     } catch (error) {
       this.#time.failed();
       if (!this.trusted()) this.#tell(false);

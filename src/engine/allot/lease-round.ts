@@ -18,6 +18,12 @@ const UNBALANCED_MS = 20_000;
 const RELEASE_HUNG_MS = 10_000;
 /** ... and the slot is left in peace for this long, in ms. */
 const PINNED_MS = 60_000;
+/** Sessions are looked at this often, in ms: a death is seen at most two looks late, and what may be one closely. */
+const LOOK_EVERY_MS = 300;
+const FOLLOWER_LOOKS_EVERY_MS = 500;
+const LOOK_CLOSER_MS = 100;
+/** Leases are read with each look while one of them is free or asked for, else when a signal says so and this often, in ms. */
+const LEASES_EVERY_MS = 1_000;
 /** Fencing is waited for at most this long, in ms: where the bus is away, nobody can publish, and the new owner fences too. */
 const FENCE_MS = 500;
 
@@ -37,6 +43,9 @@ export class LeaseRound {
   readonly #leader: Leader;
   readonly #watch = new SessionWatch();
   readonly #rates = new SlotRates();
+  /** All leases as they were read last, and when that was begun, monotonic ms. */
+  #leases: Lease[] = [];
+  #leasesReadMs = Number.NEGATIVE_INFINITY;
   #lagging = new Set<string>();
   #laggingSlots = new Set<string>();
   /** Jobs by slot name, as the rounds of shards last saw them. */
@@ -62,12 +71,23 @@ export class LeaseRound {
     this.#rates.seed(storedRates);
   }
 
-  /** `incarnation` is the manager's own, which it never declares dead. */
-  async run(incarnation: string): Promise<void> {
+  /** The leases are to be read with the next round. */
+  leasesChanged(): void {
+    this.#leasesReadMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /** `incarnation` is the manager's own, which it never declares dead. Answers how long to wait for the next round, in ms. */
+  async run(incarnation: string): Promise<number> {
+    await this.#look(incarnation);
+    if (this.#watch.suspects) return LOOK_CLOSER_MS;
+    return this.#leader.trusted() ? LOOK_EVERY_MS : FOLLOWER_LOOKS_EVERY_MS;
+  }
+
+  async #look(incarnation: string): Promise<void> {
     const store = this.#context.stores.leases;
     // Leases first: an owner in them was alive before, so one that is missing from the sessions read after has ended.
-    let leases = await this.#readLeases();
-    const { sessions, dead } = await this.#look(incarnation);
+    let leases = this.#leader.trusted() ? await this.#known() : [];
+    const { sessions, dead } = await this.#sessions(incarnation);
     if (!this.#leader.trusted()) return;
 
     const ended = await this.#declare(dead);
@@ -77,7 +97,7 @@ export class LeaseRound {
     if (orphans.length > 0) {
       await this.#fence(orphans);
       await sideBySide(orphans, async (lease) => void (await this.#write(() => store.free(lease))));
-      leases = await store.leases();
+      leases = await this.#readLeases();
     }
     const doubtful = new Set(dead.map((session) => session.incarnation));
     const workers = living.filter((one) => one.role === 'worker' && one.wheels > 0 && !doubtful.has(one.incarnation));
@@ -85,26 +105,37 @@ export class LeaseRound {
     this.#tell(living, leases);
   }
 
-  async #readLeases(): Promise<Lease[]> {
+  /** The leases as they were read last, or read now where they may have changed. */
+  async #known(): Promise<readonly Lease[]> {
+    const nowMs = this.#context.clock.monotonicMs();
+    const settled = this.#leases.every(({ owner, wanted }) => owner !== null && wanted === 'keep');
+    if (settled && nowMs - this.#leasesReadMs < LEASES_EVERY_MS) return this.#leases;
+    return await this.#readLeases();
+  }
+
+  async #readLeases(): Promise<readonly Lease[]> {
     const { deliveries, installation } = this.#context;
     const store = this.#context.stores.leases;
+    this.#leasesReadMs = this.#context.clock.monotonicMs();
     try {
-      const leases = await store.leases();
+      this.#leases = await store.leases();
       const wanted = deliveries.flatMap((delivery) =>
         Array.from({ length: installation.slotsPerSet }, (_, slot) => ({ delivery, slot })),
       );
-      const there = new Set(leases.map((lease) => slotName(lease.delivery, lease.slot)));
+      const there = new Set(this.#leases.map((lease) => slotName(lease.delivery, lease.slot)));
       const missing = wanted.filter(({ delivery, slot }) => !there.has(slotName(delivery, slot)));
-      if (missing.length === 0 || !this.#leader.trusted()) return leases;
+      if (missing.length === 0 || !this.#leader.trusted()) return this.#leases;
       await store.createSlots(missing);
-      return await store.leases();
+      this.#leases = await store.leases();
+      return this.#leases;
     } catch (error) {
+      this.leasesChanged();
       this.#watch.failed();
       throw error;
     }
   }
 
-  async #look(incarnation: string): Promise<{ sessions: Session[]; dead: Session[] }> {
+  async #sessions(incarnation: string): Promise<{ sessions: Session[]; dead: Session[] }> {
     const { stores, clock, telemetry } = this.#context;
     const startMs = clock.monotonicMs();
     let sessions: Session[];
@@ -242,7 +273,9 @@ export class LeaseRound {
 
   /** A conditional write, if this manager still leads; false: it does not, or somebody was first. */
   async #write(write: () => Promise<boolean>): Promise<boolean> {
-    return this.#leader.trusted() && (await write());
+    if (!this.#leader.trusted() || !(await write())) return false;
+    this.leasesChanged();
+    return true;
   }
 
   #isLagging(session: Session): boolean {

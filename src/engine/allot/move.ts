@@ -28,6 +28,10 @@ const QUIET_MS = 10_000;
 /** No job leaves a slot whose T is further behind than this, in ms: its owner is away, or has more urgent work. */
 const HEALTHY_LAG_MS = 3_000;
 
+/** Jobs on the move go a step further this often, in ms; while there are none, and no shard drains, this often is looked. */
+const STEP_EVERY_MS = 500;
+const LOOK_EVERY_MS = 5_000;
+
 type Step = Extract<ChangeAction, { kind: 'move' }>['step'];
 
 interface Taken {
@@ -75,11 +79,11 @@ export class Mover {
     this.#answers = new MoveAnswers(context.stores.bus);
   }
 
-  /** One round; only the leader acts. Answers how many steps were taken. */
+  /** One round; only the leader acts. Answers how long to wait for the next one, in ms. */
   async run(): Promise<number> {
     if (!this.#leader.trusted()) {
       await this.close();
-      return 0;
+      return STEP_EVERY_MS;
     }
     const { stores, telemetry } = this.#context;
     // Jobs that move first: what they wait for is read after them.
@@ -89,7 +93,7 @@ export class Mover {
     telemetry.gauge('jobs_moving', moving.length);
     if (moving.length === 0 && draining.length === 0) {
       await this.close();
-      return 0;
+      return LOOK_EVERY_MS;
     }
     this.#producer ??= await stores.bus.producer();
     await this.#answers.read();
@@ -100,7 +104,7 @@ export class Mover {
     const changes = moving.flatMap((job) => this.#goOn(job, shards));
     changes.push(...(await this.#begin(draining, MOVING_MOST - moving.length)));
     await this.#send(changes);
-    return changes.length;
+    return STEP_EVERY_MS;
   }
 
   async close(): Promise<void> {

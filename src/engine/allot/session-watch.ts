@@ -20,6 +20,9 @@ interface Watched {
 /** Standing still for longer than this, in ms of observed time, is no more a renewal that is a little late. */
 const SUSPECT_MS = LIMITS.sessionDeadMs - LIMITS.sessionRenewMs;
 
+/** ... and this long, in ms, is reason to look more often: sessions are seen up to a calm look after their renewal. */
+const STANDING_MS = LIMITS.sessionRenewMs + 500;
+
 /**
  * Tells dead sessions from a store in trouble. Beats of processes that lose their store stop one after the other within one
  * renewal period, so those that will be dead within that period are counted with the dead. When these are more than one
@@ -29,6 +32,13 @@ const SUSPECT_MS = LIMITS.sessionDeadMs - LIMITS.sessionRenewMs;
 export class SessionWatch {
   readonly #time = new ObservedTime();
   #watched = new Map<string, Watched>();
+
+  /** Whether a session stands still for longer than a renewal that is a little late, and may soon be dead. */
+  get suspects(): boolean {
+    const now = this.#time.nowMs;
+    for (const { sinceMs } of this.#watched.values()) if (now - sinceMs > STANDING_MS) return true;
+    return false;
+  }
 
   failed(): void {
     this.#time.failed();

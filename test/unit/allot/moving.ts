@@ -209,10 +209,10 @@ export class Moving {
 
   #newMover(crash?: Crash): Mover {
     const wrap = <T extends object>(store: T): T => crash?.wrap(store) ?? store;
-    const { bus, jobs, shards, leases } = this.stores;
+    const { bus, jobs, shards, leases, signals } = this.stores;
     return new Mover(
       {
-        stores: { bus: withProducer(wrap(bus), wrap), jobs: wrap(jobs), shards: wrap(shards), leases },
+        stores: { bus: withProducer(wrap(bus), wrap), jobs: wrap(jobs), shards: wrap(shards), leases, signals },
         clock: this.clock,
         telemetry: this.told,
         installation: { id: 'i', slotsPerSet: SLOTS, lanesPerSlot: 1 },
