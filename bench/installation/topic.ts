@@ -1,0 +1,37 @@
+import { Admin } from '@platformatic/kafka';
+
+/** A topic as the benchmarks make it, before the API would. */
+export interface TopicPlan {
+  name: string;
+  partitions: number;
+  /** The broker's clock in each batch: at-least-once, where it judges the worker. Transactions have it in their marks. */
+  brokerTime: boolean;
+  /** Kept over all partitions, in bytes; null: everything, until the end of the run. */
+  retentionBytes: number | null;
+}
+
+export async function makeTopic(broker: string, plan: TopicPlan): Promise<void> {
+  const perPartition = plan.retentionBytes === null ? -1 : Math.ceil(plan.retentionBytes / plan.partitions);
+  const segment = plan.retentionBytes === null ? 1024 ** 3 : Math.max(16 * 1024 ** 2, Math.floor(perPartition / 4));
+  const configs = [
+    { name: 'message.timestamp.type', value: plan.brokerTime ? 'LogAppendTime' : 'CreateTime' },
+    { name: 'retention.bytes', value: String(perPartition) },
+    { name: 'segment.bytes', value: String(segment) },
+  ];
+  await withAdmin(broker, async (admin) => {
+    await admin.createTopics({ topics: [plan.name], partitions: plan.partitions, replicas: 1, configs });
+  });
+}
+
+export async function deleteTopic(broker: string, name: string): Promise<void> {
+  await withAdmin(broker, (admin) => admin.deleteTopics({ topics: [name] }));
+}
+
+async function withAdmin(broker: string, work: (admin: Admin) => Promise<void>): Promise<void> {
+  const admin = new Admin({ clientId: 'bench', bootstrapBrokers: [broker] });
+  try {
+    await work(admin);
+  } finally {
+    await admin.close();
+  }
+}

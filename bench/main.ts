@@ -1,0 +1,60 @@
+/**
+ * `npm run bench -- NAME [options]`: runs one benchmark, prints its table, writes JSON and picture, and ends with exit code 1
+ * when it misses a limit of `limits.ts`. `README.md` says how it measures.
+ */
+import { writeFileSync } from 'node:fs';
+import { faultsOf } from './limits.ts';
+import type { Bench } from './names/bench.ts';
+import { burst } from './names/burst.ts';
+import { precision } from './names/precision.ts';
+import { raw } from './names/raw.ts';
+import { sustained } from './names/sustained.ts';
+import { readOptions, UsageError } from './options.ts';
+import { medianOf, type Result } from './report/result.ts';
+import { printResult } from './report/table.ts';
+
+const BENCHES: Readonly<Record<string, Bench>> = { raw, sustained, burst, precision };
+
+const USAGE = `npm run bench -- NAME [--jobs N --period MS --seconds S --workers W --wheels W --partitions P
+  --envelope compact|cloudevents --delivery at-least-once|exactly-once --payload BYTES
+  --warm-up S --lead S --raw S --step N --rate N --levels N,N --runs N --json FILE]
+
+${Object.entries(BENCHES)
+  .map(([name, { what }]) => `  ${name.padEnd(12)}${what}`)
+  .join('\n')}
+`;
+
+async function main(args: readonly string[]): Promise<number> {
+  const asked = readOptions(args);
+  if (asked.help || asked.name === '') {
+    process.stdout.write(USAGE);
+    return asked.help ? 0 : 2;
+  }
+  const bench = BENCHES[asked.name];
+  if (bench === undefined) throw new UsageError(`there is no bench "${asked.name}"`);
+  const options = asked.over(bench.defaults);
+  const begun = performance.now();
+  const log = (line: string): void => {
+    console.log(`${((performance.now() - begun) / 1_000).toFixed(1).padStart(6)} s  ${line}`);
+  };
+  const results: Result[] = [];
+  for (let run = 1; run <= options.runs; run += 1) {
+    if (options.runs > 1) log(`run ${run} of ${options.runs}`);
+    results.push(await bench.run(options, log));
+  }
+  const result = medianOf(results);
+  const faults = faultsOf(result);
+  printResult(result, faults);
+  if (options.json !== null) writeFileSync(options.json, `${JSON.stringify(result, null, 2)}\n`);
+  return faults.length === 0 ? 0 : 1;
+}
+
+// Whoever ends the benchmark ends what it started: exit handlers run on exit, not on a signal.
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => process.exit(1));
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  if (error instanceof UsageError) console.error(`${error.message}\n\n${USAGE}`);
+  else console.error(error);
+  process.exitCode = error instanceof UsageError ? 2 : 1;
+}
