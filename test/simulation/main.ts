@@ -1,0 +1,49 @@
+import { parseArgs } from 'node:util';
+import { Simulation } from './simulation.ts';
+
+/**
+ * Runs seeds of the simulation: `--seeds N` from `--from F` on (or one, `--seed N`), each `--minutes M` or `--hours H` of
+ * simulated time. Ends with 1 and the trace of the first seed that broke an invariant.
+ */
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    seeds: { type: 'string', default: '20' },
+    from: { type: 'string', default: '1' },
+    minutes: { type: 'string', default: '10' },
+    hours: { type: 'string' },
+    trace: { type: 'boolean', default: false },
+    keep: { type: 'boolean', default: false },
+  },
+});
+const minutes = values.hours === undefined ? Number(values.minutes) : Number(values.hours) * 60;
+const from = Number(values.seed ?? values.from);
+const seeds = values.seed === undefined ? Number(values.seeds) : 1;
+/** A long seed is a usual day, a short one a very bad ten minutes. */
+const long = minutes > 60;
+const pace = long
+  ? { faultEveryMs: 180_000, actEveryMs: 30_000, jobsMost: 12 }
+  : { faultEveryMs: 12_000, actEveryMs: 2_000, jobsMost: 25 };
+
+const begunMs = performance.now();
+const sum = { published: 0, repeated: 0, steps: 0, failed: 0 };
+for (let seed = from; seed < from + seeds; seed += 1) {
+  const result = await new Simulation({ seed, minutes, ...pace }).run();
+  sum.published += result.published;
+  sum.repeated += result.repeated;
+  sum.steps += result.steps;
+  if (result.failure === null && !values.trace) continue;
+  if (!values.keep) console.log(result.trace.join('\n'));
+  if (result.failure === null) continue;
+  const { invariant, detail, atMs } = result.failure;
+  console.log(`seed ${seed} broke ${invariant} after ${(atMs / 1_000).toFixed(3)} s: ${detail}`);
+  console.log(`again: npm run test:simulation -- --seed ${seed} --minutes ${minutes}`);
+  sum.failed += 1;
+  if (!values.keep) break;
+}
+const seconds = ((performance.now() - begunMs) / 1_000).toFixed(1);
+console.log(
+  `${seeds} seeds of ${minutes} simulated minutes in ${seconds} s: ${sum.published} triggers, ${sum.repeated} repeated, ` +
+    `${sum.steps} steps, ${sum.failed} failed`,
+);
+process.exitCode = sum.failed > 0 ? 1 : 0;
