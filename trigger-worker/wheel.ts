@@ -7,8 +7,8 @@ import type { Clock } from '../src/ports/clock.ts';
 import type { Lease } from '../src/ports/lease-store.ts';
 import type { Stores } from '../src/ports/stores.ts';
 import type { Telemetry } from '../src/ports/telemetry.ts';
-import { loop, type Service } from '../src/runtime/service.ts';
-import { slotLoops } from './slot-loops.ts';
+import { loop } from '../src/runtime/service.ts';
+import { SlotSteps } from './slot-steps.ts';
 
 /**
  * The firing loop waits as long as the bus takes to answer, between these two, in ms. What comes due within one wait goes in
@@ -17,8 +17,10 @@ import { slotLoops } from './slot-loops.ts';
  */
 const ROUND_MIN_MS = 2;
 const ROUND_MAX_MS = 25;
-/** Wait while nothing is due, in ms. */
-const IDLE_WAIT_MS = 20;
+/** Wait while nothing is due, in ms: as fine as anything else is timed that a slot does. */
+const IDLE_WAIT_MS = 50;
+/** The list of shards is read when a signal says that it may have changed, and this often, in ms. */
+const SHARDS_EVERY_MS = 5_000;
 
 export interface WheelContext {
   stores: Stores;
@@ -54,7 +56,7 @@ export interface WheelHost {
 interface Held {
   runner: SlotRunner;
   epoch: number;
-  loops: Service;
+  steps: SlotSteps;
   /** The takeover, while it runs. */
   adopting: Promise<void>;
 }
@@ -64,6 +66,9 @@ export class LocalWheel implements WheelHost {
   private readonly producer: BusProducer;
   private readonly held = new Map<string, Held>();
   private readonly firing: ReturnType<typeof loop>;
+  /** Looks for shards that were made while their slots are held, for all slots at once. */
+  private readonly shards: ReturnType<typeof loop>;
+  private unwatch = (): void => {};
   private readonly ending = new Set<Promise<void>>();
   /** When the next round begins, monotonic ms. */
   private nextRoundMs = 0;
@@ -73,11 +78,14 @@ export class LocalWheel implements WheelHost {
     this.producer = producer;
     const { clock, telemetry } = context;
     this.firing = loop({ name: 'firing', clock, telemetry, round: async () => this.fire() });
+    this.shards = loop({ name: 'wheel-shards', clock, telemetry, round: () => this.syncShards() });
   }
 
   static async open(context: WheelContext): Promise<LocalWheel> {
     const wheel = new LocalWheel(context, await context.stores.bus.producer());
     await wheel.firing.start();
+    await wheel.shards.start();
+    wheel.unwatch = context.stores.signals.watch('shards', () => wheel.shards.wake());
     return wheel;
   }
 
@@ -101,8 +109,8 @@ export class LocalWheel implements WheelHost {
       wake: () => this.wake(),
       lost: () => this.release(name),
     });
-    const loops = slotLoops(runner, clock, telemetry);
-    const held: Held = { runner, epoch, loops, adopting: Promise.resolve() };
+    const steps = new SlotSteps(runner, { clock, telemetry, wake: () => this.wake() });
+    const held: Held = { runner, epoch, steps, adopting: Promise.resolve() };
     this.held.set(name, held);
     held.adopting = this.takeOver(name, held);
   }
@@ -111,7 +119,7 @@ export class LocalWheel implements WheelHost {
     try {
       await held.runner.adopt();
       if (held.runner.phase !== 'running') return;
-      await held.loops.start();
+      await held.steps.start();
       this.wake();
     } catch (error) {
       this.context.telemetry.count('takeovers_failed_total', { slot: name });
@@ -131,8 +139,8 @@ export class LocalWheel implements WheelHost {
 
   private async end(held: Held): Promise<void> {
     await held.adopting;
-    await held.loops.stop();
     await held.runner.close();
+    await held.steps.stop();
   }
 
   async drain(name: string): Promise<void> {
@@ -147,7 +155,7 @@ export class LocalWheel implements WheelHost {
         error: String(error),
       });
     }
-    await held.loops.stop();
+    await held.steps.stop();
     if (this.held.get(name) === held) this.held.delete(name);
   }
 
@@ -165,6 +173,8 @@ export class LocalWheel implements WheelHost {
   }
 
   async close(): Promise<void> {
+    this.unwatch();
+    await this.shards.stop();
     await Promise.all([...this.held.keys()].map((name) => this.drain(name)));
     await Promise.all(this.ending);
     await this.firing.stop();
@@ -182,15 +192,28 @@ export class LocalWheel implements WheelHost {
     return Math.min(ROUND_MAX_MS, Math.max(ROUND_MIN_MS, answerMs));
   }
 
+  /** Takes up and opens what was made since; a slot on which that fails is tried again, and holds up no other. */
+  private async syncShards(): Promise<number> {
+    const running = [...this.held.values()].filter(({ runner }) => runner.phase === 'running');
+    if (running.length === 0) return SHARDS_EVERY_MS;
+    const { stores, clock } = this.context;
+    const shards = await stores.shards.shards();
+    const synced = await Promise.allSettled(running.map(({ runner }) => runner.syncShards(clock.wallMs(), shards)));
+    for (const one of synced) if (one.status === 'rejected') throw one.reason;
+    if (synced.some((one) => one.status === 'fulfilled' && one.value > 0)) this.wake();
+    return SHARDS_EVERY_MS;
+  }
+
   /** One round over all slots; answers how long to wait for the next one. */
   private fire(): number {
     const { clock } = this.context;
     const nowMs = clock.wallMs();
     let dueInMs = IDLE_WAIT_MS;
-    for (const { runner } of this.held.values()) {
+    for (const { runner, steps } of this.held.values()) {
       if (runner.phase !== 'running') continue;
       runner.tick(nowMs);
       dueInMs = Math.min(dueInMs, runner.nextDueMs - nowMs);
+      steps.begin();
     }
     const waitMs = Math.max(this.roundMs(), dueInMs);
     this.nextRoundMs = clock.monotonicMs() + waitMs;

@@ -1,3 +1,4 @@
+import { Socket } from 'node:net';
 import { Cluster, Redis } from 'ioredis';
 import { CarillonError, carillonError } from '../../core/errors.ts';
 import type { Signals } from '../../ports/signals.ts';
@@ -129,7 +130,27 @@ function clientOf(settings: RedisSettings): Redis | Cluster {
   });
 }
 
+/**
+ * What is asked in one turn of the event loop leaves in one write to the socket: a write costs more than the request in it.
+ * Where there are several nodes the client writes to each by itself.
+ */
+function gathering(client: Redis | Cluster): () => void {
+  if (client instanceof Cluster) return () => {};
+  let corked = false;
+  return () => {
+    const { stream } = client;
+    if (corked || !(stream instanceof Socket)) return;
+    corked = true;
+    stream.cork();
+    process.nextTick(() => {
+      corked = false;
+      stream.uncork();
+    });
+  };
+}
+
 function commandsOf(client: Redis | Cluster, telemetry: Telemetry): Commands {
+  const gather = gathering(client);
   let inFlight = 0;
   async function call(name: string, args: readonly (string | number | Buffer)[]): Promise<unknown> {
     if (inFlight >= CALLS_IN_FLIGHT) {
@@ -138,6 +159,7 @@ function commandsOf(client: Redis | Cluster, telemetry: Telemetry): Commands {
     }
     inFlight += 1;
     telemetry.gauge('redis_calls_in_flight', inFlight);
+    gather();
     try {
       return await client.callBuffer(name, ...args);
     } finally {

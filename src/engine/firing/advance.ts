@@ -43,19 +43,26 @@ function moveOn(slot: SlotState, item: Item, nowMs: number): void {
 }
 
 /**
- * Writes the scores of jobs whose next time lies beyond the horizon, and 0 for finished ones, in batches. An entry leaves
- * when the store says that its score is above H; one that a scan has overtaken stays. Answers how many were written.
+ * Writes the scores of jobs whose next time lies beyond the horizon, and 0 for finished ones, in batches, all shards at the
+ * same time: a store that takes calls as they come gets them as one. An entry leaves when the store says that its score is
+ * above H; one that a scan has overtaken stays. Answers how many were written.
  */
-export async function flushWriteBacks(slot: SlotState, atOnce = false): Promise<number> {
+export async function flushWriteBacks(slot: SlotState): Promise<number> {
+  const waiting = [...slot.shards.values()].filter((shard) => shard.queue.length > 0);
+  const flushed = await Promise.allSettled(waiting.map((shard) => flushShard(slot, shard)));
   let written = 0;
-  const nowMs = slot.options.clock.monotonicMs();
-  for (const shard of [...slot.shards.values()]) {
-    while (shard.queue.length > 0) {
-      const full = shard.queue.length >= LIMITS.writeBackMembers;
-      if (!atOnce && !full && nowMs - shard.queuedMs < LIMITS.writeBackAgeMs) break;
-      written += await alone(shard, () => writeBack(slot, shard));
-      if (!slot.running) return written;
-    }
+  for (const one of flushed) {
+    if (one.status === 'rejected') throw one.reason;
+    written += one.value;
+  }
+  return written;
+}
+
+/** Writes what waits now; what comes meanwhile waits for others. */
+async function flushShard(slot: SlotState, shard: ShardRun): Promise<number> {
+  let written = 0;
+  for (let left = shard.queue.length; left > 0 && slot.running; left -= LIMITS.writeBackMembers) {
+    written += await alone(shard, () => writeBack(slot, shard));
   }
   return written;
 }
@@ -83,7 +90,6 @@ async function writeBack(slot: SlotState, shard: ShardRun): Promise<number> {
     scores.push({ number: entries.number[entry]!, version: live.version, score });
   }
   if (scores.length === 0) return 0;
-  shard.queuedMs = options.clock.monotonicMs();
   try {
     const result = await options.stores.triggers.writeBack(shard.id, options.epoch, scores);
     if (!slot.running) return 0;

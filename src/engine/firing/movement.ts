@@ -89,7 +89,6 @@ export function queueScore(slot: SlotState, entry: number): void {
   const shard = slot.shards.get(slot.entries.shard[entry]!);
   if (shard === undefined || slot.entries.queued[entry] === 1) return;
   slot.entries.queued[entry] = 1;
-  if (shard.queue.length === 0) shard.queuedMs = slot.options.clock.monotonicMs();
   shard.queue.push(entry);
 }
 

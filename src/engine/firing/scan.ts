@@ -1,5 +1,6 @@
 import { LIMITS } from '../../core/limits.ts';
 import { decodeRecord } from '../../core/record.ts';
+import type { Shard } from '../../ports/shard-store.ts';
 import type { DueMember } from '../../ports/trigger-store.ts';
 import { applyChange, firedToMs } from './change.ts';
 import { newLive } from './entries.ts';
@@ -143,9 +144,9 @@ async function takeUp(slot: SlotState, shard: ShardRun, member: DueMember): Prom
  * Takes up shards that were made while the slot is owned, and opens those that are new. A new shard takes no jobs before
  * that, so nothing in it can be owed from before its first scan.
  */
-export async function syncShards(slot: SlotState, nowMs: number): Promise<number> {
+export async function syncShards(slot: SlotState, nowMs: number, shards?: readonly Shard[]): Promise<number> {
   const { delivery, slot: number, stores, epoch } = slot.options;
-  const all = await stores.shards.shards();
+  const all = shards ?? (await stores.shards.shards());
   const mine = all.filter((shard) => shard.delivery === delivery && shard.slot === number && shard.state !== 'closed');
   let taken = 0;
   await inGroups(mine, async ({ id, state }) => {

@@ -13,8 +13,6 @@ export interface ShardRun {
   scanning: boolean;
   /** Entries whose score is to be written. */
   queue: number[];
-  /** When the oldest of them came, monotonic ms. */
-  queuedMs: number;
   /** Members of score 0 may be there, for the recorder. */
   finished: boolean;
 }
@@ -28,7 +26,6 @@ export function newShardRun(id: number, horizonMs: number): ShardRun {
     busy: null,
     scanning: false,
     queue: [],
-    queuedMs: 0,
     finished: true,
   };
 }

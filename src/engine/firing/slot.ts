@@ -1,3 +1,4 @@
+import type { Shard } from '../../ports/shard-store.ts';
 import { flushWriteBacks } from './advance.ts';
 import { flushAnswers } from './answers.ts';
 import { collect } from './collect.ts';
@@ -74,9 +75,9 @@ export class SlotRunner {
     return slot.wheel.nextDueMs();
   }
 
-  /** How far the wheel is behind, in ms. */
+  /** How far the wheel is behind what is due, in ms. */
   lagMs(nowMs: number): number {
-    return this.slot.running ? Math.max(0, nowMs - Math.max(this.slot.wheel.timeMs, 0)) : 0;
+    return this.slot.running ? Math.max(0, nowMs - Math.max(this.slot.wheel.timeMs, this.nextDueMs)) : 0;
   }
 
   /** Takes the slot over; see `takeover.ts`. Ends in `running` or `lost`; after an error the runner is to be closed. */
@@ -85,9 +86,9 @@ export class SlotRunner {
     if (this.slot.phase === 'running') await syncShards(this.slot, this.slot.options.clock.wallMs());
   }
 
-  /** Claims, scans and opens shards that were made since. Answers how many it took up. */
-  async syncShards(nowMs: number): Promise<number> {
-    return this.slot.phase === 'running' ? await syncShards(this.slot, nowMs) : 0;
+  /** Claims, scans and opens shards that were made since, by the list of all as it is (absent: read now). Answers how many. */
+  async syncShards(nowMs: number, shards?: readonly Shard[]): Promise<number> {
+    return this.slot.phase === 'running' ? await syncShards(this.slot, nowMs, shards) : 0;
   }
 
   /** Scans the shards whose horizon has come near. Answers how many. */
@@ -133,8 +134,8 @@ export class SlotRunner {
     await this.slot.committing;
   }
 
-  async flushWriteBacks(atOnce = false): Promise<number> {
-    return this.slot.running ? await flushWriteBacks(this.slot, atOnce) : 0;
+  async flushWriteBacks(): Promise<number> {
+    return this.slot.running ? await flushWriteBacks(this.slot) : 0;
   }
 
   async commitProgress(atOnce = false): Promise<boolean> {
@@ -178,7 +179,7 @@ export class SlotRunner {
         do await this.settled();
         while (!(await commitProgress(slot, true)) && slot.committing !== null);
         await this.flushAnswers();
-        await flushWriteBacks(slot, true);
+        await flushWriteBacks(slot);
       } finally {
         await this.close();
       }

@@ -117,7 +117,7 @@ export class Moving {
     if (midway > 0) await this.#through(runner.readFast(0));
     if (midway > 1) runner.tick(this.nowMs);
     if (midway > 2) await runner.settled();
-    if (midway > 3) await this.#through(runner.flushWriteBacks(true));
+    if (midway > 3) await this.#through(runner.flushWriteBacks());
     runner.drop('crash');
     this.owners[slot] = null;
   }

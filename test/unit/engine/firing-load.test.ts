@@ -73,7 +73,7 @@ describe.each(['at-least-once', 'exactly-once'] as const)('load, %s', (delivery)
       const first = await world.adopted();
       await world.run(first, 2_000 + turn * 100, 20);
       await world.clock.advance(40);
-      if (turn % 2 === 0) await world.through(first.flushWriteBacks(true));
+      if (turn % 2 === 0) await world.through(first.flushWriteBacks());
       if (turn % 2 === 1) {
         first.tick(world.nowMs);
         if (turn % 4 === 1) await first.settled();

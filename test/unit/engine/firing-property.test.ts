@@ -169,7 +169,7 @@ class Play {
     if (midway > 0) await world.through(runner.readFast(0));
     if (midway > 1) runner.tick(world.nowMs);
     if (midway > 2) await runner.settled();
-    if (midway > 3) await world.through(runner.flushWriteBacks(true));
+    if (midway > 3) await world.through(runner.flushWriteBacks());
     runner.drop('crash');
     this.runner = null;
     world.holding = true;
