@@ -4,16 +4,19 @@
  */
 import { writeFileSync } from 'node:fs';
 import { faultsOf } from './limits.ts';
+import { api } from './names/api.ts';
 import type { Bench } from './names/bench.ts';
 import { burst } from './names/burst.ts';
+import { oneshot } from './names/oneshot.ts';
 import { precision } from './names/precision.ts';
 import { raw } from './names/raw.ts';
+import { register } from './names/register.ts';
 import { sustained } from './names/sustained.ts';
 import { readOptions, UsageError } from './options.ts';
 import { medianOf, type Result } from './report/result.ts';
 import { printResult } from './report/table.ts';
 
-const BENCHES: Readonly<Record<string, Bench>> = { raw, sustained, burst, precision };
+const BENCHES: Readonly<Record<string, Bench>> = { raw, sustained, burst, precision, oneshot, register, api };
 
 const USAGE = `npm run bench -- NAME [--jobs N --period MS --seconds S --workers W --wheels W --partitions P
   --envelope compact|cloudevents --delivery at-least-once|exactly-once --payload BYTES

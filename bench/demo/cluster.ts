@@ -1,5 +1,5 @@
 /**
- * `npm run demo:cluster`: real MongoDB, Redis and Kafka; 2 managers, 2 workers, the API. 100,000 jobs of all kinds in 50 zones
+ * `npm run demo:cluster`: real MongoDB, Redis and Kafka; 2 managers, 2 workers, the API. 100,000 jobs of all kinds in 100 zones
  * come by the bulk API; for a minute they fire, and 5 % of them are changed, paused or deleted meanwhile. A reader in a
  * process of its own compares every occurrence with the oracle; times are those at which the broker appended. `--json FILE`
  * writes the result.

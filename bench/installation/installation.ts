@@ -8,6 +8,7 @@ import { type Cluster, type ClusterProcess, type Role, startCluster } from '../.
 import { runningServers } from '../../deploy/local/instance.ts';
 import { isFree } from '../../deploy/local/ports.ts';
 import { stopProcess } from '../../deploy/local/process.ts';
+import type { JobState } from '../../src/core/job.ts';
 import type { BulkItem } from '../../src/sdk/bulk.ts';
 import { CarillonClient } from '../../src/sdk/index.ts';
 import type { Watched } from '../measure/processes.ts';
@@ -142,6 +143,12 @@ export class Installation {
     for (const line of warned.slice(0, WARNINGS_TOLD)) this.log(`${basename(logFile)}: ${line}`);
     if (warned.length > WARNINGS_TOLD) this.log(`${basename(logFile)}: ${warned.length - WARNINGS_TOLD} more lines`);
   }
+}
+
+/** Jobs of the logical cluster by state, as the API answers them. */
+export async function jobCounts(client: CarillonClient): Promise<Record<JobState, number>> {
+  const view = (await client.clusters.get(CLUSTER)) as unknown as { jobs: Record<JobState, number> };
+  return view.jobs;
 }
 
 async function freePort(from: number): Promise<number> {

@@ -10,6 +10,8 @@ export interface WorkerMetrics {
   /** Least progress T over all slots, UTC ms; infinite where there is none. */
   leastProgressMs: number;
   published: number;
+  /** Jobs recorded as finished. */
+  finished: number;
 }
 
 const SAMPLE = /^carillon_(\w+?)(?:\{([^}]*)\})? (\S+)$/;
@@ -24,6 +26,7 @@ export function parseMetrics(texts: readonly string[]): WorkerMetrics {
   const within = new Map<number, number>();
   let leastProgressMs = Number.POSITIVE_INFINITY;
   let published = 0;
+  let finished = 0;
   for (const line of texts.flatMap((text) => text.split('\n'))) {
     const [, name, labels = '', value] = SAMPLE.exec(line) ?? [];
     if (name === 'trigger_lateness_milliseconds_bucket') {
@@ -34,10 +37,13 @@ export function parseMetrics(texts: readonly string[]): WorkerMetrics {
       leastProgressMs = Math.min(leastProgressMs, Number(value));
     } else if (name === 'triggers_total' && labels.includes('result="published"')) {
       published += Number(value);
+    } else if (name === 'jobs_finished_total') {
+      finished += Number(value);
     }
   }
   const bounds = [...within.keys()].sort((a, b) => a - b);
-  return { lateness: { bounds, within: bounds.map((bound) => within.get(bound)!) }, leastProgressMs, published };
+  const lateness = { bounds, within: bounds.map((bound) => within.get(bound)!) };
+  return { lateness, leastProgressMs, published, finished };
 }
 
 /** What came between two readings. */

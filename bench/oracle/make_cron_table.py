@@ -4,7 +4,7 @@ Run: pip install croniter==7.0.0 tzdata==2026.4 && PYTHONTZPATH= python3 bench/o
 
 - `expressions`: 6-field crons (second first) whose fires are the same on every day; per expression the local seconds of the
   day at which croniter fires it on 2027-06-15 in UTC, as [first, step, count] runs. Not used within 3 h of a clock change.
-- `zones`: 50 zones; per zone [UTC seconds, offset in seconds] pairs from 2026 to 2041, read from the compiled IANA data of
+- `zones`: 100 zones; per zone [UTC seconds, offset in seconds] pairs from 2026 to 2041, read from the compiled IANA data of
   the PyPI package tzdata by Python's zoneinfo.
 - `previews`: for each cron line of bench/demo/debian-cron.json the next ten fires after 2027-03-13T00:00:00Z in
   Europe/Madrid, by croniter; null where the line is no time (`@reboot`).
@@ -28,7 +28,14 @@ America/Chicago America/Denver America/Phoenix America/Los_Angeles America/Ancho
 America/Sao_Paulo America/Santiago America/Bogota America/Caracas America/Mexico_City America/Vancouver America/Edmonton
 Asia/Dubai Asia/Tehran Asia/Karachi Asia/Kolkata Asia/Kathmandu Asia/Dhaka Asia/Yangon Asia/Bangkok Asia/Shanghai
 Asia/Tokyo Asia/Seoul Asia/Jerusalem Asia/Colombo Australia/Perth Australia/Eucla Australia/Darwin Australia/Adelaide
-Australia/Sydney Australia/Lord_Howe Pacific/Auckland Pacific/Chatham""".split()
+Australia/Sydney Australia/Lord_Howe Pacific/Auckland Pacific/Chatham
+Europe/Lisbon Europe/Brussels Europe/Amsterdam Europe/Zurich Europe/Vienna Europe/Rome Europe/Prague Europe/Warsaw
+Europe/Stockholm Europe/Oslo Europe/Athens Europe/Bucharest Europe/Sofia Europe/Kyiv Europe/Minsk Europe/Samara
+Atlantic/Azores Atlantic/Reykjavik Africa/Algiers Africa/Tunis Africa/Accra Africa/Addis_Ababa Africa/Khartoum
+Africa/Windhoek America/Toronto America/Winnipeg America/Regina America/Boise America/Detroit America/Havana
+America/Panama America/Lima America/La_Paz America/Asuncion America/Montevideo America/Puerto_Rico America/Nuuk
+Asia/Riyadh Asia/Baku Asia/Tbilisi Asia/Yekaterinburg Asia/Novosibirsk Asia/Vladivostok Asia/Kabul Asia/Jakarta
+Asia/Manila Asia/Taipei Pacific/Honolulu Pacific/Fiji Pacific/Apia""".split()
 
 
 def runs(seconds):

@@ -11,8 +11,11 @@ import { Cursor } from './varints.ts';
 
 /** Takes what the log holds, in its order. Times are UTC ms by the broker's clock. */
 export interface LogSink {
-  /** A record of a batch; `transaction` names the open transaction of its producer in its partition, -1: there is none. */
-  trigger(job: number, nominalMs: number, atMs: number, transaction: number): void;
+  /**
+   * A record of a batch; `transaction` names the open transaction of its producer in its partition, -1: there is none. `place`
+   * is the shard and number of its execution id as one number: copies with the same nominal time and place have the same id.
+   */
+  trigger(job: number, nominalMs: number, atMs: number, transaction: number, place: number): void;
   /** A record whose key or id is none of a trigger. */
   foreign(): void;
   /** The end of a transaction in one partition. */
@@ -39,6 +42,8 @@ const COMMIT = 1;
 /** A transaction ends in each partition by a mark of its own, so it is named by producer and partition. */
 const PARTITIONS_MOST = 4_096;
 
+/** Numbers of jobs within a shard as this reader tells them apart; a shard holds 10,000 jobs at a time. */
+const SHARD_NUMBERS = 2 ** 32;
 const DASH = 45;
 const ZERO = 48;
 const NINE = 57;
@@ -49,6 +54,7 @@ export class BatchReader {
   readonly #cursor = new Cursor();
   readonly #sink: LogSink;
   #nominalMs = -1;
+  #place = -1;
   /** Batches and bytes read, for the report. */
   batches = 0;
 
@@ -123,7 +129,7 @@ export class BatchReader {
       this.#nominalMs = -1;
       for (let left = cursor.varint(); left > 0; left -= 1) this.#header();
       if (job < 0 || this.#nominalMs < 0) this.#sink.foreign();
-      else this.#sink.trigger(job, this.#nominalMs, atMs, transaction);
+      else this.#sink.trigger(job, this.#nominalMs, atMs, transaction, this.#place);
     }
     cursor.at = end;
   }
@@ -154,23 +160,25 @@ export class BatchReader {
     // `id` or `ce_id`: both end in "id", and no other header of a trigger is two or five long and does.
     if (nameLength !== 2 && nameLength !== 5) return;
     if (bytes[name + nameLength - 2] !== 0x69 || bytes[name + nameLength - 1] !== 0x64) return;
-    this.#nominalMs = nominalOf(bytes, value, value + length);
+    this.#id(bytes, value, value + length);
   }
-}
 
-/** The time at the end of `SHARD-NUMBER-NOMINALMS`; -1 for another form, as that of a run by hand. */
-function nominalOf(bytes: Uint8Array, from: number, to: number): number {
-  let dashes = 0;
-  let value = 0;
-  for (let at = from; at < to; at += 1) {
-    const byte = bytes[at]!;
-    if (byte === DASH) {
-      dashes += 1;
-      value = 0;
-    } else if (byte >= ZERO && byte <= NINE) value = value * 10 + byte - ZERO;
-    else return -1;
+  /** The parts of `SHARD-NUMBER-NOMINALMS`; the time stays -1 for another form, as that of a run by hand. */
+  #id(bytes: Uint8Array, from: number, to: number): void {
+    let dashes = 0;
+    let value = 0;
+    this.#place = 0;
+    for (let at = from; at < to; at += 1) {
+      const byte = bytes[at]!;
+      if (byte === DASH) {
+        dashes += 1;
+        this.#place = this.#place * SHARD_NUMBERS + value;
+        value = 0;
+      } else if (byte >= ZERO && byte <= NINE) value = value * 10 + byte - ZERO;
+      else return;
+    }
+    if (dashes === 2) this.#nominalMs = value;
   }
-  return dashes === 2 ? value : -1;
 }
 
 /** The records of a batch, as Kafka's codecs 1 (gzip), 3 (lz4) and 4 (zstd) have them. */

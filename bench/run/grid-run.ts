@@ -3,6 +3,7 @@
  * judged span, and then the log is read and judged, when the reader takes no CPU from what is measured.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { CarillonClient } from '../../src/sdk/index.ts';
 import { Installation, type Registered } from '../installation/installation.ts';
 import { deleteTopic, makeTopic } from '../installation/topic.ts';
 import type { Grid } from '../judge/grid.ts';
@@ -13,7 +14,7 @@ import { cpuByKind, type Usage, watch } from '../measure/processes.ts';
 import { compareLateness, latenessBetween } from '../measure/worker-metrics.ts';
 import type { Options } from '../options.ts';
 import type { ReadVerdict } from '../reader/process.ts';
-import { readWhole } from '../reader/reader.ts';
+import { Reader } from '../reader/reader.ts';
 import { machine } from '../report/machine.ts';
 import { type LatenessSeries, type Result, round } from '../report/result.ts';
 
@@ -26,6 +27,17 @@ export interface GridRun {
   /** From the first trigger to the judged span, in ms; absent: the warm-up of the options. */
   warmUpMs?: number;
   log(line: string): void;
+  /** Reads the log while the run goes on, for runs that the disk cannot hold: it keeps this many bytes, and turns. */
+  live?: { retentionBytes: number; window: number };
+  /** At the beginning of the judged span. */
+  atStart?(installation: Installation): Promise<void>;
+  /** After the span, before the workers end: what else is to be told of the run. */
+  afterSpan?(ran: {
+    installation: Installation;
+    client: CarillonClient;
+    fromMs: number;
+    toMs: number;
+  }): Promise<object>;
   /** Ends the judged span early, as when nothing can be held any more. Asked each second. */
   endEarly?(installation: Installation): Promise<boolean>;
 }
@@ -57,23 +69,23 @@ export async function gridRun(run: GridRun): Promise<GridOutcome> {
   try {
     const raw = options.rawS > 0 ? await rawLimit(installation, options) : null;
     if (raw !== null) log(`raw limit ${raw.per_s}/s, ${raw.mb_per_s} MB/s, ${raw.client_cpu_us} us of client CPU`);
-    const client = await installation.startRoles();
+    const client = await installation.startRoles(run.live?.retentionBytes ?? null);
     const firstMs = wholeSecond(Date.now() + leadMs(options));
     const grid = run.grid(firstMs);
     const registered = await installation.register(client, () => gridLines(grid, options.payloadBytes));
     const warmUpMs = run.warmUpMs ?? options.warmUpS * 1_000;
     const fromMs = wholeSecond(Math.max(firstMs + warmUpMs, Date.now() + CALM_MS)) - 1;
     const toMs = fromMs + options.seconds * 1_000;
-    const measured = await span(run, installation, fromMs, toMs);
+    const window = run.live === undefined ? {} : { window: run.live.window };
+    const plan = { grid, fromMs, toMs, stepMs: run.stepMs ?? 1_000, ...window };
+    const { name, partitions } = installation.topicPlan();
+    const order = { broker: installation.broker, topic: name, partitions, live: run.live !== undefined };
+    const live =
+      run.live === undefined ? null : new Reader({ ...order, plan }, (counts) => log(JSON.stringify(counts)));
+    const measured = await span(run, installation, client, fromMs, toMs);
+    const reader = live ?? new Reader({ ...order, plan: { ...plan, toMs: measured.toMs } });
     log('reading the log');
-    const plan = { grid, fromMs, toMs: measured.toMs, stepMs: run.stepMs ?? 1_000 };
-    const topic = installation.topicPlan();
-    const verdict = await readWhole({
-      broker: installation.broker,
-      topic: topic.name,
-      partitions: topic.partitions,
-      plan,
-    });
+    const verdict = await reader.verdict().finally(() => reader.stop());
     const result = resultOf(run, verdict, measured, raw, registered);
     return { result, verdict, registered, grid, fromMs, toMs: measured.toMs };
   } finally {
@@ -97,16 +109,25 @@ export interface Measured {
   spanS: number;
   seconds: number;
   usage: Usage;
+  /** What `afterSpan` told. */
+  more: object;
   own: Awaited<ReturnType<Installation['workerMetrics']>>['lateness'];
 }
 
 /** Watches the processes over the judged span, then waits until everything due in it is published. */
-async function span(run: GridRun, installation: Installation, fromMs: number, toMs: number): Promise<Measured> {
+async function span(
+  run: GridRun,
+  installation: Installation,
+  client: CarillonClient,
+  fromMs: number,
+  toMs: number,
+): Promise<Measured> {
   await sleep(Math.max(0, fromMs - Date.now()));
   run.log(`judging for ${Math.round((toMs - fromMs) / 1_000)} s`);
   const watching = watch(installation.watched());
   const begun = performance.now();
   const before = await installation.workerMetrics();
+  await run.atStart?.(installation);
   let endMs = toMs;
   while (Date.now() < endMs) {
     await sleep(Math.min(1_000, Math.max(0, endMs - Date.now())));
@@ -122,8 +143,10 @@ async function span(run: GridRun, installation: Installation, fromMs: number, to
     if ((await installation.workerMetrics()).leastProgressMs >= endMs) break;
     await sleep(200);
   }
+  const more = (await run.afterSpan?.({ installation, client, fromMs, toMs: endMs })) ?? {};
   await installation.stopWorkers();
   return {
+    more,
     toMs: endMs,
     spanS: (endMs - fromMs) / 1_000,
     usage,
@@ -135,7 +158,7 @@ async function span(run: GridRun, installation: Installation, fromMs: number, to
 function resultOf(
   run: GridRun,
   verdict: ReadVerdict,
-  { usage, seconds, spanS, own }: Measured,
+  { usage, seconds, spanS, own, more }: Measured,
   raw: RawResult | null,
   registered: Registered,
 ): Result {
@@ -167,6 +190,7 @@ function resultOf(
     registered_per_s: registered.per_s,
     bytes_per_trigger: round(verdict.reading.bytes / Math.max(1, counts.read), 1),
     aborted_transactions: counts.aborted_transactions,
+    ...more,
     series: seriesOf(verdict, lateness, run.stepMs ?? 1_000),
   };
 }

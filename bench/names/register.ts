@@ -1,0 +1,70 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { Installation } from '../installation/installation.ts';
+import { mixedLines } from '../load/mixed-lines.ts';
+import { cpuByKind, watch } from '../measure/processes.ts';
+import { machine } from '../report/machine.ts';
+import { round } from '../report/result.ts';
+import { perTrigger } from '../run/grid-run.ts';
+import type { Bench } from './bench.ts';
+
+const MEMBERS_WAIT_MS = 60_000;
+
+/** From the first byte of the upload to the last member in its sorted set. */
+export const register: Bench = {
+  what: 'JOBS jobs of all kinds through the bulk API',
+  defaults: { payloadBytes: 120, rawS: 0, seconds: 0 },
+  async run(options, log) {
+    const installation = await Installation.servers(options, log);
+    const redis = new Redis(installation.servers.redis.url);
+    try {
+      const client = await installation.startRoles();
+      const watching = watch(installation.watched());
+      const begun = performance.now();
+      const registered = await installation.register(client, () =>
+        mixedLines(options.jobs, options.payloadBytes, Date.now()),
+      );
+      await allMembers(redis, options.jobs);
+      const seconds = (performance.now() - begun) / 1_000;
+      const { cpuMs, rssMb, rssSeries } = watching.stop();
+      const growth = Math.max(...['api-0', 'worker-0'].map((name) => growthOf(rssSeries[name] ?? [])));
+      return {
+        name: 'register',
+        config: options,
+        machine: machine(),
+        registered_per_s: round(options.jobs / seconds, 1),
+        seconds: round(seconds),
+        created: registered.counts['created'] ?? 0,
+        cpu_us_per_job: perTrigger(cpuByKind(cpuMs), options.jobs),
+        rss_mb: rssMb,
+        redis_bytes_per_job: Math.round(((rssMb['redis'] ?? 0) * 1e6) / options.jobs),
+        memory_growth: round(growth),
+        rss_series: rssSeries,
+      };
+    } finally {
+      redis.disconnect();
+      await installation.stop();
+    }
+  },
+};
+
+/** Waits until the sorted sets of all shards together have a member for each job. */
+async function allMembers(redis: Redis, jobs: number): Promise<void> {
+  const waited = performance.now();
+  for (;;) {
+    const keys = await redis.keys('*:members');
+    const sizes = await Promise.all(keys.map((key) => redis.zcard(key)));
+    const total = sizes.reduce((a, b) => a + b, 0);
+    if (total === jobs) return;
+    if (performance.now() - waited > MEMBERS_WAIT_MS) throw new Error(`${total} members for ${jobs} jobs`);
+    await sleep(100);
+  }
+}
+
+/** Memory of the last quarter against that of the second: the first is that of a process which has just started. */
+export function growthOf(series: readonly number[]): number {
+  const quarter = Math.floor(series.length / 4);
+  if (quarter === 0) return 1;
+  const most = (from: number, to: number): number => Math.max(...series.slice(from, to));
+  return most(quarter * 3, series.length) / most(quarter, quarter * 2);
+}
