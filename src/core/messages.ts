@@ -113,6 +113,8 @@ export interface Adopt {
   v: 1;
   epoch: number;
   incarnation: string;
+  /** Names this takeover, of which an incarnation may do several under one epoch. */
+  attempt: string;
 }
 
 /**

@@ -14,18 +14,23 @@ const RECORDS = 1_000;
 
 /**
  * Reads what is there (waiting up to `maxWaitMs` for a first message) and applies it. Answers how many messages it was.
- * While many changes wait for triggers on the way, nothing is read: the topic keeps the rest.
+ * While many changes wait for triggers on the way, nothing is read: the topic keeps the rest. What was read and could not be
+ * applied, since a store did not answer, stays in front of everything else.
  */
 export async function readFast(slot: SlotState, maxWaitMs: number): Promise<number> {
   if (slot.reader === null || slot.holds.open >= LIMITS.deferredChanges) return 0;
-  const records = await slot.reader.read(maxWaitMs, RECORDS);
-  for (const record of records) {
+  const { unapplied } = slot;
+  if (unapplied.length === 0) unapplied.push(...(await slot.reader.read(maxWaitMs, RECORDS)));
+  let applied = 0;
+  for (let record = unapplied[0]; record !== undefined; record = unapplied[0]) {
     await applyRecord(slot, record);
     if (slot.phase === 'lost' || slot.phase === 'closed') return 0;
     slot.holds.position = record.offset + 1;
+    unapplied.shift();
+    applied += 1;
   }
-  if (records.length > 0) slot.options.wake?.();
-  return records.length;
+  if (applied > 0) slot.options.wake?.();
+  return applied;
 }
 
 async function applyRecord(slot: SlotState, record: BusRecord): Promise<void> {

@@ -2,7 +2,7 @@ import type { Cluster, Delivery } from '../../core/job.ts';
 import type { Answer, Cursor } from '../../core/messages.ts';
 import { slotName, slotPartition } from '../../core/topics.ts';
 import { Wheel } from '../../core/wheel.ts';
-import type { BusLane, BusProducer, BusReader } from '../../ports/bus.ts';
+import type { BusLane, BusProducer, BusReader, BusRecord } from '../../ports/bus.ts';
 import type { Installation } from '../../ports/catalog-store.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Stores } from '../../ports/stores.ts';
@@ -72,6 +72,8 @@ export class SlotState {
   holds = new Holds();
   lane: BusLane | null = null;
   reader: BusReader | null = null;
+  /** Messages of the fast path that were read and are not applied yet, in order. */
+  readonly unapplied: BusRecord[] = [];
   /** What the last commit carries, on the way or durable. */
   mark: Watermark = { t: 0, o: 0, n: 0 };
   /** What was committed last. */
@@ -143,6 +145,7 @@ export class SlotState {
     this.ready = new Fifo();
     this.apart = [];
     this.holds = new Holds();
+    this.unapplied.length = 0;
     this.cursors.clear();
     this.inherited.clear();
     this.left.clear();

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import {
   ADOPT_KEY,
   type Adopt,
@@ -36,14 +37,16 @@ export async function adopt(slot: SlotState): Promise<void> {
   const { partition } = slot;
   slot.phase = 'adopting';
   slot.lane = await stores.bus.lane(laneId(installation.id, delivery, number, 0));
-  const value = encodeMessage({ v: 1, epoch, incarnation } satisfies Adopt);
+  // An owner that lost its lane takes over again under the same epoch: its former adopt record is no barrier for this one.
+  const attempt = randomUUID();
+  const value = encodeMessage({ v: 1, epoch, incarnation, attempt } satisfies Adopt);
   const record = { partition, key: ADOPT_KEY, value };
   await slot.lane.commit([
     { topic: TOPICS.progress, messages: [record] },
     { topic: TOPICS.cursors, messages: [record] },
   ]);
-  if (!(await readProgress(slot))) return;
-  if (!(await readCursors(slot))) return;
+  if (!(await readProgress(slot, attempt))) return;
+  if (!(await readCursors(slot, attempt))) return;
   await openFastPath(slot);
   const scanned = await firstScans(slot);
   if (scanned === null) return;
@@ -56,8 +59,8 @@ export async function adopt(slot: SlotState): Promise<void> {
 }
 
 /** Reads records up to the own adopt record; answers those before it, or null when another epoch has the slot. */
-async function readToAdopt(slot: SlotState, reader: BusReader): Promise<BusRecord[] | null> {
-  const { epoch, incarnation } = slot.options;
+async function readToAdopt(slot: SlotState, reader: BusReader, attempt: string): Promise<BusRecord[] | null> {
+  const { epoch } = slot.options;
   const before: BusRecord[] = [];
   for (;;) {
     for (const record of await reader.read(READ_WAIT_MS)) {
@@ -67,16 +70,21 @@ async function readToAdopt(slot: SlotState, reader: BusReader): Promise<BusRecor
         slot.lose(`epoch ${owner.epoch} has the slot`);
         return null;
       }
-      if (record.key === ADOPT_KEY && owner?.epoch === epoch && owner.incarnation === incarnation) return before;
+      if (record.key === ADOPT_KEY && owner?.attempt === attempt) return before;
       before.push(record);
     }
   }
 }
 
-async function readTopic(slot: SlotState, topic: string, from: number | 'first'): Promise<BusRecord[] | null> {
+async function readTopic(
+  slot: SlotState,
+  topic: string,
+  from: number | 'first',
+  attempt: string,
+): Promise<BusRecord[] | null> {
   const reader = await slot.options.stores.bus.reader(topic, slot.partition, from);
   try {
-    return await readToAdopt(slot, reader);
+    return await readToAdopt(slot, reader, attempt);
   } finally {
     await reader.close();
   }
@@ -86,11 +94,11 @@ async function readTopic(slot: SlotState, topic: string, from: number | 'first')
  * The last progress record before the own adopt record. None: nothing was ever fired here, so T = 0: every score counts as
  * it stands.
  */
-async function readProgress(slot: SlotState): Promise<boolean> {
+async function readProgress(slot: SlotState, attempt: string): Promise<boolean> {
   const { first, end } = (await slot.options.stores.bus.offsets(TOPICS.progress))[slot.partition]!;
   const tail = Math.max(first, end - PROGRESS_TAIL);
   for (const from of tail > first ? [tail, 'first' as const] : ['first' as const]) {
-    const before = await readTopic(slot, TOPICS.progress, from);
+    const before = await readTopic(slot, TOPICS.progress, from, attempt);
     if (before === null) return false;
     const record = before.findLast((one) => one.key === PROGRESS_KEY && one.value !== null);
     if (record === undefined) continue;
@@ -103,8 +111,8 @@ async function readProgress(slot: SlotState): Promise<boolean> {
   return true;
 }
 
-async function readCursors(slot: SlotState): Promise<boolean> {
-  const before = await readTopic(slot, TOPICS.cursors, 'first');
+async function readCursors(slot: SlotState, attempt: string): Promise<boolean> {
+  const before = await readTopic(slot, TOPICS.cursors, 'first', attempt);
   if (before === null) return false;
   for (const { key, value } of before) {
     if (key === null || key === ADOPT_KEY) continue;

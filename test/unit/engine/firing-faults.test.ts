@@ -219,4 +219,43 @@ describe.each(['at-least-once', 'exactly-once'] as const)('faults, %s', (deliver
       expect(times[0]! - T0).toBeLessThanOrEqual(1_000 + i);
     }
   });
+
+  test('a message of the fast path that cannot be applied at once is not skipped', async () => {
+    const world = await World.open(delivery);
+    const { catalog } = world.stores;
+    let failures = 2;
+    const stores = {
+      ...world.stores,
+      catalog: {
+        ...catalog,
+        cluster: async (name: string) => {
+          if (failures-- > 0) throw carillonError('unavailable', 'no answer');
+          return await catalog.cluster(name);
+        },
+      },
+    };
+    const runner = await world.adopted({ stores });
+    await world.put('a', { schedule: once(T0 + 3_000) });
+    for (let i = 0; i < 2; i += 1) await expect(world.through(runner.readFast(0))).rejects.toThrow('no answer');
+    await world.put('b', { schedule: once(T0 + 3_000) });
+    await world.run(runner, 5_000, 100);
+    expect((await world.fired()).map(({ key }) => key).sort()).toEqual(['a', 'b']);
+  });
+
+  test('an owner that lost its lane and takes it again under its epoch goes on from its last progress', async () => {
+    const world = await World.open(delivery);
+    const first = await world.adopted({ epoch: 1, incarnation: 'w' });
+    await world.put('a', { schedule: rate(1_000) });
+    await world.run(first, 5_000, 100);
+    await world.stores.bus.lane(`i/${delivery === 'exactly-once' ? 'e' : 'a'}0/0`);
+    await world.clock.advance(1_000);
+    await world.round(first).catch(() => {});
+    await first.drain().catch(() => {});
+    const again = await world.adopted({ epoch: 1, incarnation: 'w' });
+    await world.run(again, 5_000, 100);
+    const ids = (await world.fired()).map(({ id }) => id);
+    // At-least-once: what was published after the last progress, at most, comes again.
+    expect(ids.length - new Set(ids).size).toBeLessThanOrEqual(delivery === 'exactly-once' ? 0 : 2);
+    expect(new Set(ids).size).toBe(11);
+  });
 });
