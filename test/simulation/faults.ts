@@ -42,7 +42,7 @@ export class Faults {
   /** Most that a call takes when it takes time, in ms. */
   slowMostMs = 5;
   readonly downUntilMs: Record<Server, number> = { mongodb: 0, redis: 0, kafka: 0 };
-  readonly #links = new Map<string, Link>();
+  readonly #links = new Map<SimProcess, Map<Server, Link>>();
   readonly #options: FaultsOptions;
 
   constructor(options: FaultsOptions) {
@@ -65,11 +65,12 @@ export class Faults {
   }
 
   #link(process: SimProcess, server: Server): Link {
-    const name = `${process.name}/${server}`;
-    let link = this.#links.get(name);
+    const links = this.#links.get(process) ?? new Map<Server, Link>();
+    this.#links.set(process, links);
+    let link = links.get(server);
     if (link === undefined) {
       link = { cutUntilMs: 0, loses: 'either', slowUntilMs: 0, slowMs: 0 };
-      this.#links.set(name, link);
+      links.set(server, link);
     }
     return link;
   }
@@ -111,7 +112,7 @@ export class Faults {
   /** Whether a process reaches nothing of a server now. */
   isOff(process: SimProcess, server: Server): boolean {
     const { nowMs } = this.#options.time;
-    const link = this.#links.get(`${process.name}/${server}`);
+    const link = this.#links.get(process)?.get(server);
     return this.downUntilMs[server] > nowMs || (link !== undefined && link.cutUntilMs > nowMs);
   }
 
@@ -122,7 +123,7 @@ export class Faults {
 
   #delay(process: SimProcess, server: Server): number {
     const { time, random } = this.#options;
-    const link = this.#links.get(`${process.name}/${server}`);
+    const link = this.#links.get(process)?.get(server);
     if (link !== undefined && link.slowUntilMs > time.nowMs) return random.int(0, link.slowMs);
     return random.chance(this.slow) ? random.int(1, this.slowMostMs) : 0;
   }
@@ -130,7 +131,7 @@ export class Faults {
   #fault(process: SimProcess, server: Server): 'request' | 'answer' | null {
     const { time, random } = this.#options;
     if (this.downUntilMs[server] > time.nowMs) return 'request';
-    const link = this.#links.get(`${process.name}/${server}`);
+    const link = this.#links.get(process)?.get(server);
     if (link !== undefined && link.cutUntilMs > time.nowMs) {
       return link.loses === 'either' ? random.pick(['request', 'answer']) : link.loses;
     }

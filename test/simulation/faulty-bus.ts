@@ -1,4 +1,13 @@
-import type { Bus, BusLane, BusProducer, BusReader, GroupHandler, GroupMember, GroupPartition, TopicMessages } from '../../src/ports/bus.ts';
+import type {
+  Bus,
+  BusLane,
+  BusProducer,
+  BusReader,
+  GroupHandler,
+  GroupMember,
+  GroupPartition,
+  TopicMessages,
+} from '../../src/ports/bus.ts';
 import type { Faults } from './faults.ts';
 import { never, type SimProcess } from './process.ts';
 import type { VirtualTime } from './virtual-time.ts';
@@ -60,13 +69,7 @@ function halfOf({ topic, messages }: TopicMessages): TopicMessages {
   return { topic, messages: messages.filter(({ partition }) => partition % 2 === 0) };
 }
 
-function faultyLane(
-  lane: BusLane,
-  process: SimProcess,
-  faults: Faults,
-  time: VirtualTime,
-  watch: BusWatch,
-): BusLane {
+function faultyLane(lane: BusLane, process: SimProcess, faults: Faults, time: VirtualTime, watch: BusWatch): BusLane {
   return {
     id: lane.id,
     async commit(batch, offsets) {
@@ -112,7 +115,11 @@ class FaultyMember implements GroupMember {
   readonly #process: SimProcess;
   readonly #handler: GroupHandler;
 
-  private constructor(process: SimProcess, handler: GroupHandler, join: (handler: GroupHandler) => Promise<GroupMember>) {
+  private constructor(
+    process: SimProcess,
+    handler: GroupHandler,
+    join: (handler: GroupHandler) => Promise<GroupMember>,
+  ) {
     this.#process = process;
     this.#handler = handler;
     this.#join = join;
@@ -138,9 +145,13 @@ class FaultyMember implements GroupMember {
     const { assigned, batch, revoked } = this.#handler;
     this.#outside = false;
     this.#member = await this.#join({
-      ...(assigned === undefined ? {} : { assigned: (partition: GroupPartition) => this.#do(() => assigned(partition)) }),
+      ...(assigned === undefined
+        ? {}
+        : { assigned: (partition: GroupPartition) => this.#do(() => assigned(partition)) }),
       batch: (partition, records) => this.#do(() => batch(partition, records)),
-      ...(revoked === undefined ? {} : { revoked: (partition: GroupPartition) => this.#do(() => revoked(partition), true) }),
+      ...(revoked === undefined
+        ? {}
+        : { revoked: (partition: GroupPartition) => this.#do(() => revoked(partition), true) }),
     });
   }
 

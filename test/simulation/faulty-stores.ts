@@ -78,6 +78,9 @@ function watched<T extends object>(
   return faulty as T;
 }
 
+/** Longest that the firing loop sleeps, in ms, with room for the renewal. */
+const SLEPT_MS = 4_000;
+
 /** Notes from when on a worker may trust its session. */
 function trusting(leases: Stores['leases'], process: SimProcess, time: VirtualTime): Stores['leases'] {
   return {
@@ -89,7 +92,9 @@ function trusting(leases: Stores['leases'], process: SimProcess, time: VirtualTi
     },
     async renewSession(incarnation, report) {
       const begunMs = time.nowMs;
-      const renewed = await leases.renewSession(incarnation, report);
+      // A wheel that slept because nothing was due is not behind: the simulation lets it sleep for longer than it asks.
+      const wheelLagMs = report.wheelLagMs > SLEPT_MS ? report.wheelLagMs : 0;
+      const renewed = await leases.renewSession(incarnation, { ...report, wheelLagMs });
       process.renewedMs = renewed ? begunMs : Number.NEGATIVE_INFINITY;
       return renewed;
     },

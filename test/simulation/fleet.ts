@@ -49,7 +49,8 @@ export class Fleet {
   }
 
   startAll(): void {
-    for (const role of ['manager', 'api', 'worker'] as const) while (this.of(role).length < this.wanted[role]) this.start(role);
+    for (const role of ['manager', 'api', 'worker'] as const)
+      while (this.of(role).length < this.wanted[role]) this.start(role);
   }
 
   start(role: Role): void {
@@ -108,7 +109,8 @@ export class Fleet {
       ...silentTelemetry,
       gauge: (name, value, labels) => {
         if (name === 'queue_depth') depths.set(labels?.['queue'] ?? '', value);
-        else if (name === 'queue_bound') this.#context.oracle.queue(labels?.['queue'] ?? '', depths.get(labels?.['queue'] ?? '') ?? 0, value);
+        else if (name === 'queue_bound')
+          this.#context.oracle.queue(labels?.['queue'] ?? '', depths.get(labels?.['queue'] ?? '') ?? 0, value);
       },
       event: (level, message, fields) => {
         if (level !== 'info') this.#context.trace(`${level}: ${message} ${JSON.stringify(fields ?? {})}`);

@@ -1,12 +1,12 @@
-import { MemoryLog } from '../../src/adapters/memory/log.ts';
+import { localBus } from '../../src/adapters/local/bus.ts';
+import { localSignals } from '../../src/adapters/local/signals.ts';
 import { memoryCatalogStore } from '../../src/adapters/memory/catalog-store.ts';
 import { memoryJobStore } from '../../src/adapters/memory/job-store.ts';
 import { memoryLeaseStore } from '../../src/adapters/memory/lease-store.ts';
+import { MemoryLog } from '../../src/adapters/memory/log.ts';
 import { memoryOperationStore } from '../../src/adapters/memory/operation-store.ts';
 import { memoryShardStore } from '../../src/adapters/memory/shard-store.ts';
 import { memoryTriggerStore } from '../../src/adapters/memory/trigger-store.ts';
-import { localBus } from '../../src/adapters/local/bus.ts';
-import { localSignals } from '../../src/adapters/local/signals.ts';
 import type { Delivery } from '../../src/core/job.ts';
 import type { Installation } from '../../src/ports/catalog-store.ts';
 import { type Clock, sleepBy } from '../../src/ports/clock.ts';

@@ -41,9 +41,10 @@ for (let seed = from; seed < from + seeds; seed += 1) {
   sum.failed += 1;
   if (!values.keep) break;
 }
-const seconds = ((performance.now() - begunMs) / 1_000).toFixed(1);
+const cpu = process.cpuUsage();
+const seconds = `${((performance.now() - begunMs) / 1_000).toFixed(1)} s (${((cpu.user + cpu.system) / 1e6).toFixed(1)} s of CPU)`;
 console.log(
-  `${seeds} seeds of ${minutes} simulated minutes in ${seconds} s: ${sum.published} triggers, ${sum.repeated} repeated, ` +
+  `${seeds} seeds of ${minutes} simulated minutes in ${seconds}: ${sum.published} triggers, ${sum.repeated} repeated, ` +
     `${sum.steps} steps, ${sum.failed} failed`,
 );
 process.exitCode = sum.failed > 0 ? 1 : 0;

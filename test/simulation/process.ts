@@ -1,5 +1,5 @@
-import { type Clock, sleepBy } from '../../src/ports/clock.ts';
 import type { BusReader } from '../../src/ports/bus.ts';
+import { type Clock, sleepBy } from '../../src/ports/clock.ts';
 import type { TimerOwner, VirtualTime } from './virtual-time.ts';
 
 export type Role = 'worker' | 'manager' | 'api';

@@ -10,7 +10,7 @@ import type { VirtualTime } from './virtual-time.ts';
  */
 export function takeOver(random: Random, time: VirtualTime): void {
   crypto.randomUUID = () => random.uuid();
-  timers.setImmediate = ((value?: unknown) =>
-    new Promise((resolve) => time.after(0, () => resolve(value)))) as typeof timers.setImmediate;
+  timers.setImmediate = <T>(value?: T): Promise<T> =>
+    new Promise<T>((resolve) => time.after(0, () => resolve(value as T)));
   syncBuiltinESMExports();
 }

@@ -43,6 +43,8 @@ const IDLE_MS = 20;
 const SESSION_MS = 500;
 /** How long short waits may last while all is calm, in ms, but those of sessions. */
 const CALM_WAIT_MS = 3_000;
+const BUSY_WAIT_MS = 900;
+const BUSY_IDLE_MS = 250;
 
 /** One seed: an installation, its users, and everything that goes wrong. */
 export class Simulation {
@@ -161,10 +163,10 @@ export class Simulation {
 
   #stretch(ms: number, process: SimProcess): number {
     if (ms > 500) return ms;
-    if (!this.#calm) return ms <= 5 ? ms * 2 : ms * (1.5 + 2 * this.#random.next());
-    if (ms === IDLE_MS) return this.#untilDue(process);
-    if (ms < 50) return ms;
-    return ms === SESSION_MS ? 900 : CALM_WAIT_MS;
+    if (ms === IDLE_MS) return Math.min(this.#untilDue(process), this.#calm ? CALM_WAIT_MS : BUSY_IDLE_MS);
+    if (ms < 50) return this.#calm ? ms : 2 * ms;
+    if (ms === SESSION_MS) return this.#calm ? 900 : 500 + 400 * this.#random.next();
+    return this.#calm ? CALM_WAIT_MS : Math.min(BUSY_WAIT_MS, ms * (2 + 6 * this.#random.next()));
   }
 
   /** Until something falls due by the clock of a process, as a loop with nothing to do may sleep. */
@@ -176,6 +178,6 @@ export class Simulation {
       for (const life of model.lives) if (life.endedMs > wallMs) atMs = Math.min(atMs, nextOwed(life, wallMs));
       process.due = { atMs, changes: model.changes };
     }
-    return Math.min(CALM_WAIT_MS, process.due.atMs - wallMs);
+    return process.due.atMs - wallMs;
   }
 }

@@ -1,7 +1,8 @@
 import type { Stores } from '../../src/ports/stores.ts';
 import type { Faults, Server } from './faults.ts';
 import type { Fleet, Running } from './fleet.ts';
-import { TRIGGER_PARTITIONS, type Shape, topicsOf } from './installation.ts';
+import { type Shape, TRIGGER_PARTITIONS, topicsOf } from './installation.ts';
+import type { Oracle } from './oracle.ts';
 import type { ArmedCrash } from './process.ts';
 import type { Random } from './random.ts';
 import type { VirtualTime } from './virtual-time.ts';
@@ -12,6 +13,7 @@ export interface TroubleContext {
   fleet: Fleet;
   faults: Faults;
   stores: Stores;
+  oracle: Oracle;
   shape: Shape;
   trace(text: string): void;
   /** Something is wrong now, and for so many ms. */
@@ -21,7 +23,23 @@ export interface TroubleContext {
 const SERVERS: readonly Server[] = ['mongodb', 'redis', 'kafka'];
 /** Calls at which a crash is most telling, by role. */
 const CALLS: Record<string, readonly (string | null)[]> = {
-  worker: [null, null, 'send', 'send', 'commit', 'commit', 'commit', 'scan', 'claim', 'writeBack', 'writeBack', 'lane', 'read', 'free', 'removeFinished'],
+  worker: [
+    null,
+    null,
+    'send',
+    'send',
+    'commit',
+    'commit',
+    'commit',
+    'scan',
+    'claim',
+    'writeBack',
+    'writeBack',
+    'lane',
+    'read',
+    'free',
+    'removeFinished',
+  ],
   api: [null, 'send', 'insertMany', 'replaceMany', 'add', 'add', 'commit', 'commit', 'takePlaces', 'getMany'],
   manager: [null, 'assign', 'free', 'endSession', 'lane', 'lead', 'setState', 'create'],
 };
@@ -164,13 +182,14 @@ export class Trouble {
 
   /** A tenant's topic is deleted and made again. */
   #loseTopic(): void {
-    const { random, time, stores, trace, disturbed, shape } = this.#context;
+    const { random, time, stores, oracle, trace, disturbed, shape } = this.#context;
     const topic = random.pick([...topicsOf(shape).values()]);
     if (this.#missing.has(topic)) return;
     const ms = random.pick([500, 3_000, 13_000]);
     this.#missing.add(topic);
     trace(`${topic} is deleted for ${ms} ms`);
     disturbed(ms);
+    oracle.topicMissing(topic, ms);
     void stores.bus.deleteTopics([topic]);
     time.after(ms, () => void this.#makeTopic(topic));
   }

@@ -21,7 +21,18 @@ export interface UsersContext {
 const PATIENCE_MS = 8_000;
 const RATES_MS = [1_000, 3_000, 7_000, 20_000, 45_000, 90_000, 170_000];
 /** Shares of what users do, beside new jobs. */
-const KINDS = ['save', 'save', 'repeat', 'reschedule', 'reschedule', 'pause', 'resume', 'resume', 'delete', 'fire'] as const;
+const KINDS = [
+  'save',
+  'save',
+  'repeat',
+  'reschedule',
+  'reschedule',
+  'pause',
+  'resume',
+  'resume',
+  'delete',
+  'fire',
+] as const;
 
 interface Known {
   cluster: Delivery;
