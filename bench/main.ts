@@ -7,8 +7,10 @@ import { faultsOf } from './limits.ts';
 import { api } from './names/api.ts';
 import type { Bench } from './names/bench.ts';
 import { burst } from './names/burst.ts';
+import { embedded } from './names/embedded.ts';
 import { oneshot } from './names/oneshot.ts';
 import { precision } from './names/precision.ts';
+import { rateMix } from './names/rate-mix.ts';
 import { raw } from './names/raw.ts';
 import { register } from './names/register.ts';
 import { sustained } from './names/sustained.ts';
@@ -16,7 +18,17 @@ import { readOptions, UsageError } from './options.ts';
 import { medianOf, type Result } from './report/result.ts';
 import { printResult } from './report/table.ts';
 
-const BENCHES: Readonly<Record<string, Bench>> = { raw, sustained, burst, precision, oneshot, register, api };
+const BENCHES: Readonly<Record<string, Bench>> = {
+  raw,
+  sustained,
+  burst,
+  precision,
+  oneshot,
+  register,
+  'rate-mix': rateMix,
+  embedded,
+  api,
+};
 
 const USAGE = `npm run bench -- NAME [--jobs N --period MS --seconds S --workers W --wheels W --partitions P
   --envelope compact|cloudevents --delivery at-least-once|exactly-once --payload BYTES

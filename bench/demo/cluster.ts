@@ -11,7 +11,8 @@ import { Kafka, logLevel } from 'kafkajs';
 import { startCluster } from '../../deploy/local/cluster.ts';
 import { CarillonClient } from '../../src/sdk/index.ts';
 import type { Segment } from '../judge.ts';
-import { type DemoJob, demoJobs } from './jobs.ts';
+import { ALWAYS, changeSome } from './changes.ts';
+import { demoJobs } from './jobs.ts';
 import { failures, printResult, Reader, resultOf } from './report.ts';
 
 const CLUSTER = 'demo';
@@ -21,11 +22,6 @@ const P99_MS = 100;
 const OFFERED_LEAST = 10_000;
 /** One job in this many is changed, paused or deleted while it fires; a tenth of those, one-shots, is left out: 5 % of all. */
 const CHANGED_ONE_IN = 18;
-/** Requests under way at once while jobs are changed. */
-const CHANGES_AT_ONCE = 32;
-/** I7: where the owner could not answer in time, its older version may go out for this long after the answer, in ms. */
-const OWNER_UNHEARD_MS = 100;
-const ALWAYS = Number.POSITIVE_INFINITY;
 
 /** The topic is made beforehand, since its times must be the broker's: the worker's clock is not the judge. */
 async function makeTopic(brokers: readonly string[]): Promise<void> {
@@ -40,60 +36,6 @@ async function makeTopic(brokers: readonly string[]): Promise<void> {
     waitForLeaders: true,
   });
   await admin.disconnect();
-}
-
-const iso = (ms: number): string => new Date(ms).toISOString();
-
-/**
- * Changes one job over the API, and answers the rules that it has then. The answer names the cut, the instant of the change.
- * Times of the old version in (cut, answer] may have been fired before its owner heard of the change; later ones only
- * within `OWNER_UNHEARD_MS`.
- */
-async function change(client: CarillonClient, { form, oracle }: DemoJob, turn: number): Promise<Segment[]> {
-  const { key } = form;
-  const always: Segment = { schedule: oracle, afterMs: 0, upToMs: ALWAYS };
-  const untilHeard = (afterMs: number): Segment => {
-    return { schedule: oracle, afterMs, upToMs: Date.now() + OWNER_UNHEARD_MS, optional: true };
-  };
-  if (turn % 3 === 0) {
-    const sentMs = Date.now();
-    await client.jobs.delete(key);
-    return [{ ...always, upToMs: sentMs }, untilHeard(sentMs)];
-  }
-  if (turn % 3 === 1) {
-    const cutMs = Date.parse((await client.jobs.pause(key)).updatedAt);
-    return [{ ...always, upToMs: cutMs }, untilHeard(cutMs)];
-  }
-  if (oracle.kind !== 'rate') {
-    await client.jobs.patch(key, { payload: { changed: turn } });
-    return [always];
-  }
-  const changed = { kind: 'rate', everyMs: oracle.everyMs + 1_250, anchorMs: oracle.anchorMs + 333 } as const;
-  const schedule = { kind: 'rate', everyMs: changed.everyMs, anchor: iso(changed.anchorMs) } as const;
-  const cutMs = Date.parse((await client.jobs.patch(key, { schedule })).updatedAt);
-  return [{ ...always, upToMs: cutMs }, untilHeard(cutMs), { schedule: changed, afterMs: cutMs, upToMs: ALWAYS }];
-}
-
-/** Spreads the changes over the span; a few run at once. Answers how many were made. */
-async function changeSome(
-  client: CarillonClient,
-  jobs: readonly DemoJob[],
-  rules: Map<string, Segment[]>,
-  { fromMs, toMs }: { fromMs: number; toMs: number },
-): Promise<number> {
-  // A finished one-shot cannot be paused, so one-shots are left out.
-  const chosen = jobs.filter(({ oracle }, i) => i % CHANGED_ONE_IN === 7 && oracle.kind !== 'once');
-  let next = 0;
-  const one = async (): Promise<void> => {
-    for (let i = next++; i < chosen.length; i = next++) {
-      const dueMs = fromMs + ((toMs - fromMs) * i) / chosen.length;
-      await sleep(Math.max(0, dueMs - Date.now()));
-      const job = chosen[i]!;
-      rules.set(job.form.key, await change(client, job, i));
-    }
-  };
-  await Promise.all(Array.from({ length: CHANGES_AT_ONCE }, one));
-  return chosen.length;
 }
 
 async function main(): Promise<number> {
@@ -136,7 +78,7 @@ async function main(): Promise<number> {
     const rules = new Map<string, Segment[]>(
       jobs.map(({ form, oracle }) => [form.key, [{ schedule: oracle, afterMs: 0, upToMs: ALWAYS }]]),
     );
-    const changes = await changeSome(client, jobs, rules, { fromMs, toMs });
+    const changes = await changeSome(client, jobs, rules, { fromMs, toMs, oneIn: CHANGED_ONE_IN });
     await sleep(Math.max(0, toMs + 1_000 - Date.now()));
     const verdict = await reader.judge(rules, fromMs, toMs);
     const result = {

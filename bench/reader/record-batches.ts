@@ -43,7 +43,7 @@ const COMMIT = 1;
 const PARTITIONS_MOST = 4_096;
 
 /** Numbers of jobs within a shard as this reader tells them apart; a shard holds 10,000 jobs at a time. */
-const SHARD_NUMBERS = 2 ** 32;
+export const SHARD_NUMBERS = 2 ** 32;
 const DASH = 45;
 const ZERO = 48;
 const NINE = 57;
