@@ -1,0 +1,150 @@
+/**
+ * Registers jobs all the time, one by one and in bulk, whatever is broken meanwhile, and remembers what was answered: what was
+ * answered 2xx must be there at the end, and have fired once if it was due.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { CarillonClient } from '../../src/sdk/index.ts';
+import type { Reading } from './reading.ts';
+import { ONCE_FROM } from './tally.ts';
+
+export interface WritesVerdict {
+  /** Jobs whose registration was answered 2xx, by a single write or a bulk upload. */
+  answered: number;
+  /** Answers and failures by kind, for people: `200`, `202`, `503`, `no answer`. */
+  told: Record<string, number>;
+  /** Answered, due, and never fired; or answered, not yet due, and not there. */
+  lost: number;
+  duplicatedIds: number;
+  duplicatedCopies: number;
+  early: number;
+}
+
+interface Written {
+  dueMs: number;
+  answered: boolean;
+}
+
+const SINGLE_EVERY_MS = 100;
+const SINGLES_AT_ONCE = 64;
+const BULK_EVERY_MS = 1_000;
+const BULK_LINES = 40;
+/** Half of the lines of an upload are due in days: they are looked for by name at the end. */
+const FAR_MS = 5 * 86_400_000;
+const SOONEST_MS = 4_000;
+const LATEST_MS = 12_000;
+const ANSWER_MS = 20_000;
+
+export class Writes {
+  readonly #url: () => string;
+  readonly #cluster: string;
+  readonly #random: () => number;
+  readonly #written = new Map<number, Written>();
+  readonly #told: Record<string, number> = {};
+  readonly #underWay = new Set<Promise<void>>();
+  #next = 0;
+  #ended = false;
+  #loops: Promise<void>[] = [];
+
+  constructor(url: () => string, cluster: string, random: () => number) {
+    this.#url = url;
+    this.#cluster = cluster;
+    this.#random = random;
+  }
+
+  start(): void {
+    this.#loops = [this.#each(SINGLE_EVERY_MS, () => this.#single()), this.#each(BULK_EVERY_MS, () => this.#bulk())];
+  }
+
+  /** Ends when every request has its answer or was given up. */
+  async stop(): Promise<void> {
+    this.#ended = true;
+    await Promise.all(this.#loops);
+    await Promise.all(this.#underWay);
+  }
+
+  async #each(everyMs: number, write: () => Promise<void>): Promise<void> {
+    while (!this.#ended) {
+      if (this.#underWay.size < SINGLES_AT_ONCE) {
+        const one = write().finally(() => this.#underWay.delete(one));
+        this.#underWay.add(one);
+      }
+      await sleep(everyMs);
+    }
+  }
+
+  #job(far: boolean): { number: number; form: { key: string; schedule: { kind: 'once'; at: string } } } {
+    const number = ONCE_FROM + this.#next;
+    this.#next += 1;
+    const aheadMs = far ? FAR_MS : SOONEST_MS + this.#random() * (LATEST_MS - SOONEST_MS);
+    const dueMs = Math.round(Date.now() + aheadMs);
+    this.#written.set(number, { dueMs, answered: false });
+    return { number, form: { key: `once-${number}`, schedule: { kind: 'once', at: new Date(dueMs).toISOString() } } };
+  }
+
+  async #single(): Promise<void> {
+    const { number, form } = this.#job(false);
+    const { key, ...rest } = form;
+    const status = await this.#send('PUT', `/jobs/${key}`, 'application/json', JSON.stringify(rest));
+    if (status !== null && status < 300) this.#written.get(number)!.answered = true;
+  }
+
+  async #bulk(): Promise<void> {
+    const jobs = Array.from({ length: BULK_LINES }, (_, i) => this.#job(i % 2 === 1));
+    const body = jobs.map(({ form }) => `${JSON.stringify(form)}\n`).join('');
+    const status = await this.#send('POST', '/jobs:bulk', 'application/x-ndjson', body);
+    if (status === 202) for (const { number } of jobs) this.#written.get(number)!.answered = true;
+  }
+
+  async #send(method: string, path: string, type: string, body: string): Promise<number | null> {
+    const url = `${this.#url()}/v1/clusters/${this.#cluster}${path}`;
+    const init = { method, body, headers: { 'content-type': type }, signal: AbortSignal.timeout(ANSWER_MS) };
+    const status = await fetch(url, init).then(
+      async (response) => {
+        await response.text();
+        return response.status;
+      },
+      () => null,
+    );
+    const kind = status === null ? 'no answer' : String(status);
+    this.#told[kind] = (this.#told[kind] ?? 0) + 1;
+    return status;
+  }
+
+  /** Judges all writes, once what is due has been read or the patience is over. */
+  async verdict(reading: Reading, client: CarillonClient, patienceMs: number): Promise<WritesVerdict> {
+    const until = performance.now() + patienceMs;
+    for (;;) {
+      const verdict = await this.#judge(reading, client);
+      if (verdict.lost === 0 || performance.now() > until) return verdict;
+      await sleep(500);
+    }
+  }
+
+  async #judge(reading: Reading, client: CarillonClient): Promise<WritesVerdict> {
+    const seen = await reading.once(ONCE_FROM, ONCE_FROM + this.#next);
+    const result = { answered: 0, told: this.#told, lost: 0, duplicatedIds: 0, duplicatedCopies: 0, early: 0 };
+    const nowMs = Date.now();
+    const unfired = new Set<string>();
+    for (const [number, { dueMs, answered }] of this.#written) {
+      if (answered) result.answered += 1;
+      const fired = seen.get(number);
+      if (fired === undefined) {
+        if (!answered) continue;
+        if (dueMs <= nowMs) result.lost += 1;
+        else unfired.add(`once-${number}`);
+        continue;
+      }
+      if (fired.copies > 1) {
+        result.duplicatedIds += 1;
+        result.duplicatedCopies += fired.copies - 1;
+      }
+      if (fired.atMs < dueMs) result.early += 1;
+    }
+    // A listing is asked for only when all else is well: it costs as many requests as there are pages.
+    if (result.lost === 0) {
+      for await (const { key } of client.jobs.list({ prefix: 'once-' })) unfired.delete(key);
+      result.lost += unfired.size;
+    }
+    return result;
+  }
+}
