@@ -28,6 +28,8 @@ export interface JobStore {
   list(query: JobQuery): Promise<{ jobs: Job[]; next: string | null }>;
   /** Jobs of a shard by number, without tombstones: for rebuild and reconcile. */
   byShard(shard: number, afterNumber: number, limit: number): Promise<Job[]>;
+  /** As `byShard`, only what a comparison with the trigger store needs. */
+  versions(shard: number, afterNumber: number, limit: number): Promise<JobVersion[]>;
   /** Jobs that use one of the zones or calendars, or that move, by (cluster, key), with paging by the last job answered; no tombstones. */
   using(what: JobUse, after: { cluster: string; key: string } | null, limit: number): Promise<Job[]>;
   /** Counts by state (each is named), without tombstones; of one cluster or of all. */
@@ -35,6 +37,8 @@ export interface JobStore {
   /** Removes tombstones of a changes partition whose offset is below `offset`; answers how many. */
   sweep(partition: number, offset: number, limit: number): Promise<number>;
 }
+
+export type JobVersion = Pick<Job, 'number' | 'version' | 'state' | 'updatedMs'>;
 
 export interface JobQuery {
   cluster: string;

@@ -63,6 +63,9 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
   jobs_failed_total: { type: 'counter', help: 'Jobs put into the error state' },
   jobs_finished_total: { type: 'counter', help: 'Jobs recorded as finished' },
   horizons_moved_total: { type: 'counter', help: 'Horizons found where their owner had not left them' },
+  shards_lost_total: { type: 'counter', help: 'Shards of which the trigger store did not have everything, by reason' },
+  shards_rebuilt_total: { type: 'counter', help: 'Shards rebuilt from the job store, progress and the wheel' },
+  changes_untold_total: { type: 'counter', help: 'Changes found in the job store that nobody had told the owner of' },
   takeovers_total: { type: 'counter', help: 'Takeovers of a slot' },
   slots_lost_total: { type: 'counter', help: 'Slots that a worker lost to another owner' },
   // Bus and stores.

@@ -101,6 +101,23 @@ export function jobListStatements(opened: OpenedJobs): void {
     expect(await store.byShard(99, -1, 10)).toEqual([]);
   });
 
+  test('versions: number, version, state and time of the last change of the same jobs', async () => {
+    const { store } = opened();
+    const jobs = [5, 1, 2 ** 33].map((number) => sampleJob(`n-${number}`, { number, version: number + 1 }));
+    await store.insertMany([
+      ...jobs,
+      sampleJob('paused', { number: 2, state: 'paused' }),
+      sampleJob('tombstone', { number: 6, deleted: true }),
+      sampleJob('other', { number: 7, shard: 4 }),
+    ]);
+    const of = ({ number, version, state, updatedMs }: Job) => ({ number, version, state, updatedMs });
+    const all = await store.byShard(3, -1, 100);
+    expect(all).toHaveLength(4);
+    expect(await store.versions(3, -1, 100)).toEqual(all.map(of));
+    expect(await store.versions(3, 1, 2)).toEqual(all.slice(1, 3).map(of));
+    expect(await store.versions(99, -1, 10)).toEqual([]);
+  });
+
   test('using: jobs of a zone or a calendar, by cluster and key, with paging, without tombstones', async () => {
     const { store } = opened();
     const cron = (zone: string): Partial<Job> => ({ schedule: { kind: 'cron', expression: '0 9 * * *', zone } });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { AddResult, MemberScore, TriggerChange, TriggerStore } from '../../src/ports/trigger-store.ts';
-import type { OpenedTriggers } from './trigger-store.contract.ts';
+import { begun, type OpenedTriggers } from './trigger-store.contract.ts';
 
 /** One step; times and versions are few and small so that equal ones and crossings of H are frequent. */
 type Step =
@@ -10,6 +10,8 @@ type Step =
   | { kind: 'scan'; epoch: number; off: number; full: boolean; by: number }
   | { kind: 'writeBack'; epoch: number; scores: MemberScore[] }
   | { kind: 'removeFinished'; members: { number: number; version: number }[] }
+  | { kind: 'restore'; epoch: number; jobs: { number: number; version: number; score: number | null }[] }
+  | { kind: 'reset'; epoch: number; ends: boolean }
   | { kind: 'drop' };
 
 const number = fc.integer({ min: 0, max: 5 });
@@ -52,6 +54,15 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       members: fc.array(fc.record({ number, version }), { maxLength: 4 }),
     }),
   },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('restore' as const),
+      epoch,
+      jobs: fc.array(fc.record({ number, version, score: fc.option(time, { freq: 4 }) }), { maxLength: 4 }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('reset' as const), epoch, ends: fc.boolean() }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('drop' as const) }) },
 );
 
@@ -67,15 +78,38 @@ class Model {
   jobs = new Map<number, ModelJob>();
   horizon = 0;
   epoch = 0;
+  build = 0;
+  whole = false;
 
   add(one: TriggerChange & { text: string | null }): AddResult {
     const stored = this.jobs.get(one.number);
     if (stored !== undefined && stored.version > one.version) return { outcome: 'older', reachesOwner: false };
     if (stored?.version === one.version) return { outcome: 'same', reachesOwner: stored.answer };
     const touched = [one.score, stored?.score ?? null].filter((score) => score !== null);
-    const answer = touched.some((score) => score <= this.horizon);
+    const answer = touched.some((score) => score <= this.horizon) || !this.whole;
     this.jobs.set(one.number, { version: one.version, score: one.score, record: one.text, answer });
     return { outcome: 'applied', reachesOwner: answer };
+  }
+
+  restore(one: TriggerChange & { text: string | null }): AddResult {
+    const stored = this.jobs.get(one.number);
+    if (stored?.version === one.version) {
+      if ((stored.score === null) === (one.score === null)) return { outcome: 'same', reachesOwner: stored.answer };
+      const answer = !this.whole || (one.score ?? stored.score)! <= this.horizon;
+      this.jobs.set(one.number, { version: one.version, score: one.score, record: one.text, answer: true });
+      return { outcome: 'applied', reachesOwner: answer };
+    }
+    const result = this.add(one);
+    if (result.outcome === 'applied') this.jobs.get(one.number)!.answer = true;
+    return result;
+  }
+
+  clear(): void {
+    this.jobs.clear();
+    this.horizon = 0;
+    this.epoch = 0;
+    this.build = 0;
+    this.whole = false;
   }
 
   members(): [number, ModelJob & { score: number }][] {
@@ -106,6 +140,10 @@ async function runScan(store: TriggerStore, shard: number, model: Model, step: S
   const result = await store.scan(shard, { epoch, expectedHorizonMs, fromMs, horizonMs });
   if (epoch < model.epoch) {
     expect(result).toEqual({ status: 'stale', epoch: model.epoch });
+    return;
+  }
+  if (!model.whole) {
+    expect(result).toEqual({ status: 'not-whole' });
     return;
   }
   if (step.off > 0) {
@@ -139,11 +177,11 @@ async function runWriteBack(
     return;
   }
   const within: number[] = [];
-  let missing = 0;
+  const missing: number[] = [];
   for (const [i, one] of step.scores.entries()) {
     const job = model.jobs.get(one.number);
     if (job === undefined || job.score === null || job.version !== one.version) {
-      missing += 1;
+      missing.push(i);
       continue;
     }
     job.score = one.score;
@@ -152,17 +190,69 @@ async function runWriteBack(
   expect(result).toEqual({ status: 'ok', within, missing });
 }
 
+async function runRestore(
+  store: TriggerStore,
+  shard: number,
+  model: Model,
+  step: Step & { kind: 'restore' },
+): Promise<void> {
+  const epoch = Math.min(step.epoch, model.epoch);
+  const jobs = step.jobs.map((one) => {
+    const text = `${one.number}@${one.version} restored`;
+    return { ...one, record: encoder.encode(text), text };
+  });
+  const differ = await store.compare(
+    shard,
+    jobs.map(({ number: n, version: v, score }) => ({ number: n, version: v, member: score !== null })),
+  );
+  expect(differ).toEqual(
+    [...jobs.keys()].filter((i) => {
+      const { number: n, version: v, score } = jobs[i]!;
+      const stored = model.jobs.get(n);
+      if (stored === undefined) return true;
+      return stored.version < v || (stored.version === v && (stored.score === null) !== (score === null));
+    }),
+  );
+  const result = await store.restore(
+    shard,
+    epoch,
+    jobs.map(({ text: _text, ...one }) => one),
+  );
+  if (epoch < model.epoch) expect(result).toEqual({ status: 'stale', epoch: model.epoch });
+  else expect(result).toEqual(jobs.map((one) => model.restore(one)));
+}
+
+async function runReset(store: TriggerStore, shard: number, model: Model, step: Step & { kind: 'reset' }) {
+  const result = await store.reset(shard, step.epoch, model.build + 1);
+  if (step.epoch < model.epoch) {
+    expect(result).toEqual({ status: 'stale', epoch: model.epoch });
+    return;
+  }
+  const build = model.build + 1;
+  model.clear();
+  model.epoch = step.epoch;
+  model.build = build;
+  if (!step.ends) return;
+  const request = { epoch: step.epoch, expectedHorizonMs: 0, fromMs: 0, horizonMs: 0 };
+  expect(await store.scan(shard, { ...request, build: build + 1 })).toEqual({ status: 'not-whole' });
+  expect(await store.scan(shard, { ...request, build })).toEqual({ status: 'ok', due: [] });
+  model.whole = true;
+}
+
 async function run(store: TriggerStore, shard: number, model: Model, step: Step): Promise<void> {
   if (step.kind === 'add') return runAdd(store, shard, model, step);
   if (step.kind === 'scan') return runScan(store, shard, model, step);
+  if (step.kind === 'restore') return runRestore(store, shard, model, step);
+  if (step.kind === 'reset') return runReset(store, shard, model, step);
   if (step.kind === 'writeBack') return runWriteBack(store, shard, model, step);
   if (step.kind === 'claim') {
     const result = await store.claim(shard, step.epoch);
     if (step.epoch < model.epoch) {
       expect(result).toEqual({ status: 'stale', epoch: model.epoch });
     } else {
+      const { horizon: horizonMs, epoch: formerEpoch, whole } = model;
       model.epoch = step.epoch;
-      expect(result).toEqual({ status: 'ok', horizonMs: model.horizon });
+      expect(result).toEqual({ status: 'ok', horizonMs, formerEpoch, whole });
     }
   } else if (step.kind === 'removeFinished') {
     await store.removeFinished(shard, step.members);
@@ -172,9 +262,7 @@ async function run(store: TriggerStore, shard: number, model: Model, step: Step)
     }
   } else {
     await store.drop(shard);
-    model.jobs.clear();
-    model.horizon = 0;
-    model.epoch = 0;
+    model.clear();
   }
 }
 
@@ -186,6 +274,8 @@ export function triggerSequences(opened: OpenedTriggers): void {
       fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 40 }), async (steps) => {
         shard += 1;
         const model = new Model();
+        await begun(store, shard, 0);
+        model.whole = true;
         for (const one of steps) await run(store, shard, model, one);
         const members = model.members();
         const finished = members.filter(([, job]) => job.score === 0);

@@ -1,20 +1,28 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { TriggerChange, TriggerStore } from '../../src/ports/trigger-store.ts';
 import { reopened, type StoreOpening } from './opening.ts';
+import { rebuildStatements } from './rebuild-store.contract.ts';
 import { triggerSequences } from './trigger-store-sequences.contract.ts';
 
 export type OpenedTriggers = () => StoreOpening<TriggerStore>;
 
 const encoder = new TextEncoder();
-const applied = (reachesOwner: boolean) => ({ outcome: 'applied' as const, reachesOwner });
+export const applied = (reachesOwner: boolean) => ({ outcome: 'applied' as const, reachesOwner });
 export const bytes = (text: string): Uint8Array => encoder.encode(text);
 
 /** A change of job `number` to a version; the record says which. */
-function change(number: number, version: number, score: number | null, record: string | null = ''): TriggerChange {
+export function change(number: number, version: number, score: number | null, record: string | null = ''): TriggerChange {
   return { number, version, score, record: record === null ? null : bytes(record || `${number}@${version}`) };
 }
 
-async function scanned(store: TriggerStore, shard: number, epoch: number, fromMs: number, h0: number, h1: number) {
+/** Makes a shard whole and its owner known, as the first owner of a new shard does; H is 0. */
+export async function begun(store: TriggerStore, shard: number, epoch: number): Promise<void> {
+  expect(await store.reset(shard, epoch, epoch + 1)).toEqual({ status: 'ok' });
+  const request = { epoch, expectedHorizonMs: 0, fromMs: 0, horizonMs: 0, build: epoch + 1 };
+  expect(await store.scan(shard, request)).toEqual({ status: 'ok', due: [] });
+}
+
+export async function scanned(store: TriggerStore, shard: number, epoch: number, fromMs: number, h0: number, h1: number) {
   const result = await store.scan(shard, { epoch, expectedHorizonMs: h0, fromMs, horizonMs: h1 });
   if (result.status !== 'ok') throw new Error(`scan: ${JSON.stringify(result)}`);
   return result.due.map((one) => ({ ...one, record: new TextDecoder().decode(one.record) }));
@@ -23,9 +31,9 @@ async function scanned(store: TriggerStore, shard: number, epoch: number, fromMs
 function addStatements(opened: OpenedTriggers): void {
   test('an added member is found by a scan, with its record, and counted', async () => {
     const { store } = opened();
+    await begun(store, 7, 1);
     expect(await store.add(7, [])).toEqual([]);
     expect(await store.add(7, [change(1, 1, 500), change(2, 65_537, 300)])).toEqual([applied(false), applied(false)]);
-    await store.claim(7, 1);
     expect(await scanned(store, 7, 1, 0, 0, 1_000)).toEqual([
       { number: 2, memberVersion: 1, score: 300, record: '2@65537' },
       { number: 1, memberVersion: 1, score: 500, record: '1@1' },
@@ -36,7 +44,7 @@ function addStatements(opened: OpenedTriggers): void {
 
   test('a newer version takes the place of the older member; an older one changes nothing', async () => {
     const { store } = opened();
-    await store.claim(7, 1);
+    await begun(store, 7, 1);
     await store.add(7, [change(1, 3, 500)]);
     expect(await store.add(7, [change(1, 2, 100), change(1, 5, 700), change(1, 4, 200)])).toEqual([
       { outcome: 'older', reachesOwner: false },
@@ -50,7 +58,7 @@ function addStatements(opened: OpenedTriggers): void {
 
   test('a version of more than 16 bits is compared whole: 65,537 after 1, 65,536 is older than 65,537', async () => {
     const { store } = opened();
-    await store.claim(7, 1);
+    await begun(store, 7, 1);
     await store.add(7, [change(1, 1, 500)]);
     expect(await store.add(7, [change(1, 65_537, 600)])).toEqual([applied(false)]);
     expect((await store.add(7, [change(1, 65_536, 100)]))[0]!.outcome).toBe('older');
@@ -61,7 +69,7 @@ function addStatements(opened: OpenedTriggers): void {
 
   test('the same version again changes nothing and answers as the first time, wherever H stands now', async () => {
     const { store } = opened();
-    await store.claim(7, 1);
+    await begun(store, 7, 1);
     await store.add(7, [change(1, 1, 500)]);
     await scanned(store, 7, 1, 0, 0, 1_000);
     expect(await store.add(7, [change(2, 1, 900)])).toEqual([applied(true)]);
@@ -77,7 +85,7 @@ function addStatements(opened: OpenedTriggers): void {
 
   test('the owner is told when the new score or that of the removed member is at or below H', async () => {
     const { store } = opened();
-    await store.claim(7, 1);
+    await begun(store, 7, 1);
     await store.add(7, [change(1, 1, 900), change(2, 1, 1_001), change(3, 1, 1_000)]);
     await scanned(store, 7, 1, 0, 0, 1_000);
     const reaches = async (one: TriggerChange): Promise<boolean> => (await store.add(7, [one]))[0]!.reachesOwner;
@@ -93,7 +101,7 @@ function addStatements(opened: OpenedTriggers): void {
 
   test('without a score there is no member but the record stays; a deleted job leaves a tombstone with its version', async () => {
     const { store } = opened();
-    await store.claim(7, 1);
+    await begun(store, 7, 1);
     await store.add(7, [change(1, 1, 500), change(2, 1, 600)]);
     await store.add(7, [change(1, 2, null), change(2, 2, null, null)]);
     expect(await store.count(7)).toEqual({ members: 0, finished: 0 });
@@ -106,8 +114,8 @@ function addStatements(opened: OpenedTriggers): void {
 
   test('shards do not touch each other', async () => {
     const { store } = opened();
-    await store.claim(1, 1);
-    await store.claim(2, 5);
+    await begun(store, 1, 1);
+    await begun(store, 2, 5);
     await store.add(1, [change(1, 1, 500)]);
     await store.add(2, [change(1, 9, 600)]);
     expect(await scanned(store, 1, 1, 0, 0, 1_000)).toMatchObject([{ score: 500 }]);
@@ -118,7 +126,7 @@ function addStatements(opened: OpenedTriggers): void {
 
   test('10,000 members of one shard, numbers up to 36 bits, scores to the millisecond', async () => {
     const { store } = opened();
-    await store.claim(7, 1);
+    await begun(store, 7, 1);
     const far = 253_402_300_799_999;
     const changes = Array.from({ length: 10_000 }, (_, i) => change(2 ** 36 - 1 - i, i + 1, far - i));
     for (let i = 0; i < changes.length; i += 2_500) await store.add(7, changes.slice(i, i + 2_500));
@@ -132,17 +140,22 @@ function addStatements(opened: OpenedTriggers): void {
 function scanStatements(opened: OpenedTriggers): void {
   test('claim raises the epoch, repeats are fine, an older one is stale; H of a new shard is 0', async () => {
     const { store } = opened();
-    expect(await store.claim(7, 3)).toEqual({ status: 'ok', horizonMs: 0 });
-    expect(await store.claim(7, 3)).toEqual({ status: 'ok', horizonMs: 0 });
+    const claimed = (horizonMs: number, formerEpoch: number, whole: boolean) => {
+      return { status: 'ok', horizonMs, formerEpoch, whole };
+    };
+    expect(await store.claim(7, 2)).toEqual(claimed(0, 0, false));
+    expect(await store.claim(7, 2)).toEqual(claimed(0, 2, false));
+    await begun(store, 7, 3);
+    expect(await store.claim(7, 3)).toEqual(claimed(0, 3, true));
     await scanned(store, 7, 3, 0, 0, 1_000);
-    expect(await store.claim(7, 5)).toEqual({ status: 'ok', horizonMs: 1_000 });
+    expect(await store.claim(7, 5)).toEqual(claimed(1_000, 3, true));
     expect(await store.claim(7, 4)).toEqual({ status: 'stale', epoch: 5 });
-    expect(await store.claim(7, 6)).toEqual({ status: 'ok', horizonMs: 1_000 });
+    expect(await store.claim(7, 6)).toEqual(claimed(1_000, 5, true));
   });
 
   test('an older epoch scans nothing, moves nothing and writes nothing back', async () => {
     const { store } = opened();
-    await store.claim(7, 1);
+    await begun(store, 7, 1);
     await store.add(7, [change(1, 1, 500)]);
     await store.claim(7, 2);
     const stale = { status: 'stale', epoch: 2 };
@@ -153,7 +166,7 @@ function scanStatements(opened: OpenedTriggers): void {
 
   test('a scan takes (from, horizon], and only from the horizon that is expected', async () => {
     const { store } = opened();
-    await store.claim(7, 1);
+    await begun(store, 7, 1);
     await store.add(
       7,
       [100, 101, 200, 201].map((score, i) => change(i, 1, score)),
@@ -165,12 +178,12 @@ function scanStatements(opened: OpenedTriggers): void {
     expect((await scanned(store, 7, 1, 100, 100, 200)).map((one) => one.score)).toEqual([101, 200]);
     expect((await scanned(store, 7, 1, 0, 200, 200)).map((one) => one.score)).toEqual([100, 101, 200]);
     expect((await scanned(store, 7, 1, 200, 200, 200)).map((one) => one.score)).toEqual([]);
-    expect(await store.claim(7, 1)).toEqual({ status: 'ok', horizonMs: 200 });
+    expect(await store.claim(7, 1)).toMatchObject({ status: 'ok', horizonMs: 200 });
   });
 
   test('of several scans from the same horizon one moves it', async () => {
     const { store } = opened();
-    await store.claim(7, 1);
+    await begun(store, 7, 1);
     const scans = await Promise.all(
       [100, 200, 300].map((horizonMs) => store.scan(7, { epoch: 1, expectedHorizonMs: 0, fromMs: 0, horizonMs })),
     );
@@ -179,13 +192,13 @@ function scanStatements(opened: OpenedTriggers): void {
 }
 
 function endStatements(opened: OpenedTriggers): void {
-  test('writeBack sets scores of this very version, names those within H, and counts what is missing', async () => {
+  test('writeBack sets scores of this very version, names those within H, and names what is missing', async () => {
     const { store } = opened();
-    await store.claim(7, 1);
+    await begun(store, 7, 1);
     await store.add(7, [change(1, 1, 10), change(2, 1, 20), change(3, 65_537, 30), change(4, 2, 40), change(5, 1, 50)]);
     await store.add(7, [change(5, 2, null), change(6, 1, 60), change(6, 2, null, null)]);
     await scanned(store, 7, 1, 0, 0, 1_000);
-    expect(await store.writeBack(7, 1, [])).toEqual({ status: 'ok', within: [], missing: 0 });
+    expect(await store.writeBack(7, 1, [])).toEqual({ status: 'ok', within: [], missing: [] });
     const result = await store.writeBack(7, 1, [
       { number: 1, version: 1, score: 1_000 },
       { number: 2, version: 1, score: 1_001 },
@@ -198,7 +211,7 @@ function endStatements(opened: OpenedTriggers): void {
       { number: 99, version: 1, score: 5_000 },
       { number: 4, version: 2, score: 998 },
     ]);
-    expect(result).toEqual({ status: 'ok', within: [0, 9], missing: 6 });
+    expect(result).toEqual({ status: 'ok', within: [0, 9], missing: [2, 3, 5, 6, 7, 8] });
     expect((await scanned(store, 7, 1, 0, 1_000, 2_000)).map((one) => [one.number, one.score])).toEqual([
       [4, 998],
       [1, 1_000],
@@ -209,13 +222,13 @@ function endStatements(opened: OpenedTriggers): void {
 
   test('writeBack of thousands', async () => {
     const { store } = opened();
-    await store.claim(7, 1);
+    await begun(store, 7, 1);
     await store.add(
       7,
       Array.from({ length: 5_000 }, (_, i) => change(i, 1, 100)),
     );
     const scores = Array.from({ length: 5_000 }, (_, number) => ({ number, version: 1, score: 10_000 + number }));
-    expect(await store.writeBack(7, 1, scores)).toEqual({ status: 'ok', within: [], missing: 0 });
+    expect(await store.writeBack(7, 1, scores)).toEqual({ status: 'ok', within: [], missing: [] });
     expect((await scanned(store, 7, 1, 0, 0, 12_499)).map((one) => one.number)).toEqual(
       Array.from({ length: 2_500 }, (_, i) => i),
     );
@@ -223,7 +236,7 @@ function endStatements(opened: OpenedTriggers): void {
 
   test('finished members are named with their full version and removed in it, with their records', async () => {
     const { store } = opened();
-    await store.claim(7, 1);
+    await begun(store, 7, 1);
     await store.add(7, [change(1, 65_537, 100), change(2, 1, 200), change(3, 1, 300), change(4, 1, 400)]);
     const done = [
       { number: 1, version: 65_537, score: 0 },
@@ -248,7 +261,7 @@ function endStatements(opened: OpenedTriggers): void {
 
   test('a finished job that gets a new version fires again', async () => {
     const { store } = opened();
-    await store.claim(7, 1);
+    await begun(store, 7, 1);
     await store.add(7, [change(1, 1, 100)]);
     await store.writeBack(7, 1, [{ number: 1, version: 1, score: 0 }]);
     await store.add(7, [change(1, 2, 900)]);
@@ -259,7 +272,7 @@ function endStatements(opened: OpenedTriggers): void {
 
   test('sweep forgets tombstones older than a time of the store, and nothing else', async () => {
     const { store } = opened();
-    await store.claim(7, 1);
+    await begun(store, 7, 1);
     await store.add(7, [change(1, 2, null, null), change(2, 2, null, null), change(3, 2, null), change(4, 2, 500)]);
     const nowMs = await store.timeMs();
     expect(Math.abs(nowMs)).toBeGreaterThan(0);
@@ -284,24 +297,24 @@ function endStatements(opened: OpenedTriggers): void {
 
   test('drop removes the shard whole: members, records, tombstones, H and epoch', async () => {
     const { store } = opened();
-    await store.claim(7, 9);
+    await begun(store, 7, 9);
     await store.add(7, [change(1, 5, 500), change(2, 5, null, null)]);
     await scanned(store, 7, 9, 0, 0, 1_000);
     await store.drop(7);
     await store.drop(7);
     expect(await store.count(7)).toEqual({ members: 0, finished: 0 });
-    expect(await store.claim(7, 1)).toEqual({ status: 'ok', horizonMs: 0 });
-    expect(await store.add(7, [change(1, 1, 500), change(2, 1, 600)])).toEqual([applied(false), applied(false)]);
+    expect(await store.claim(7, 1)).toEqual({ status: 'ok', horizonMs: 0, formerEpoch: 0, whole: false });
+    expect(await store.add(7, [change(1, 1, 500), change(2, 1, 600)])).toEqual([applied(true), applied(true)]);
   });
 
   test('members, records, H, epoch and tombstones are there after a restart', async () => {
     const { store } = opened();
-    await store.claim(7, 4);
+    await begun(store, 7, 4);
     await store.add(7, [change(1, 1, 500), change(2, 3, null, null)]);
     await scanned(store, 7, 4, 0, 0, 400);
     const again = await reopened(opened());
     expect(await again.claim(7, 3)).toEqual({ status: 'stale', epoch: 4 });
-    expect(await again.claim(7, 4)).toEqual({ status: 'ok', horizonMs: 400 });
+    expect(await again.claim(7, 4)).toEqual({ status: 'ok', horizonMs: 400, formerEpoch: 4, whole: true });
     expect((await again.add(7, [change(2, 2, 900)]))[0]!.outcome).toBe('older');
     expect(await scanned(again, 7, 4, 400, 400, 1_000)).toMatchObject([{ number: 1, score: 500, record: '1@1' }]);
   });
@@ -320,6 +333,7 @@ export function triggerStoreContract(name: string, open: () => Promise<StoreOpen
     addStatements(() => opening);
     scanStatements(() => opening);
     endStatements(() => opening);
+    rebuildStatements(() => opening);
     triggerSequences(() => opening);
   });
 }

@@ -80,6 +80,12 @@ export function memoryJobStore(): JobStore {
         limit,
       );
     },
+    async versions(shard, afterNumber, limit) {
+      const found = living((job) => job.shard === shard && job.number > afterNumber).sort((a, b) => a.number - b.number);
+      return found.slice(0, limit).map(({ number, version, state, updatedMs }) => {
+        return { number, version, state, updatedMs };
+      });
+    },
     async using(what, after, limit) {
       const behind = (job: Job): boolean =>
         after === null || (byBytes(job.cluster, after.cluster) || byBytes(job.key, after.key)) > 0;

@@ -14,18 +14,23 @@ interface Entry {
 interface ShardState {
   epoch: number;
   horizonMs: number;
+  /** Number of the last rebuild; 0: none. */
+  build: number;
+  whole: boolean;
   entries: Map<number, Entry>;
 }
 
-function addOne(state: ShardState, change: TriggerChange, nowMs: number): AddResult {
+function addOne(state: ShardState, change: TriggerChange, nowMs: number, restores = false): AddResult {
   const { number, version, score, record } = change;
   const stored = state.entries.get(number);
   if (stored !== undefined && stored.version > version) return { outcome: 'older', reachesOwner: false };
-  if (stored?.version === version) return { outcome: 'same', reachesOwner: stored.reachesOwner };
+  const lacks = restores && (score === null) !== (stored?.score === null);
+  if (stored?.version === version && !lacks) return { outcome: 'same', reachesOwner: stored.reachesOwner };
   const within = (one: number | null | undefined): boolean => typeof one === 'number' && one <= state.horizonMs;
-  const reachesOwner = within(score) || within(stored?.score);
+  const reachesOwner = within(score) || within(stored?.score) || !state.whole;
   const bytes = record === null ? null : record.slice();
-  state.entries.set(number, { version, score, record: bytes, reachesOwner, changedMs: nowMs });
+  const kept = { version, score, record: bytes, reachesOwner: reachesOwner || restores, changedMs: nowMs };
+  state.entries.set(number, kept);
   return { outcome: 'applied', reachesOwner };
 }
 
@@ -45,7 +50,7 @@ export function memoryTriggerStore(clock: Clock): TriggerStore {
   function shardOf(shard: number): ShardState {
     let state = shards.get(shard);
     if (state === undefined) {
-      state = { epoch: 0, horizonMs: 0, entries: new Map() };
+      state = { epoch: 0, horizonMs: 0, build: 0, whole: false, entries: new Map() };
       shards.set(shard, state);
     }
     return state;
@@ -61,13 +66,36 @@ export function memoryTriggerStore(clock: Clock): TriggerStore {
     async claim(shard, epoch) {
       const state = shardOf(shard);
       if (epoch < state.epoch) return stale(state);
+      const formerEpoch = state.epoch;
       state.epoch = epoch;
-      return { status: 'ok', horizonMs: state.horizonMs };
+      return { status: 'ok', horizonMs: state.horizonMs, formerEpoch, whole: state.whole };
     },
-    async scan(shard, { epoch, expectedHorizonMs, fromMs, horizonMs }) {
+    async reset(shard, epoch, build) {
       const state = shardOf(shard);
       if (epoch < state.epoch) return stale(state);
+      shards.set(shard, { epoch, horizonMs: 0, build, whole: false, entries: new Map() });
+      return { status: 'ok' };
+    },
+    async restore(shard, epoch, changes) {
+      const state = shardOf(shard);
+      if (epoch < state.epoch) return stale(state);
+      return changes.map((change) => addOne(state, change, clock.wallMs(), true));
+    },
+    async compare(shard, jobs) {
+      const { entries } = shardOf(shard);
+      return [...jobs.keys()].filter((i) => {
+        const { number, version, member } = jobs[i]!;
+        const stored = entries.get(number);
+        if (stored === undefined || stored.version < version) return true;
+        return stored.version === version && (stored.score !== null) !== member;
+      });
+    },
+    async scan(shard, { epoch, expectedHorizonMs, fromMs, horizonMs, build }) {
+      const state = shardOf(shard);
+      if (epoch < state.epoch) return stale(state);
+      if (build === undefined ? !state.whole : build !== state.build) return { status: 'not-whole' };
       if (state.horizonMs !== expectedHorizonMs) return { status: 'horizon-moved', horizonMs: state.horizonMs };
+      state.whole = true;
       state.horizonMs = horizonMs;
       return { status: 'ok', due: dueMembers(state, fromMs, horizonMs) };
     },
@@ -75,11 +103,11 @@ export function memoryTriggerStore(clock: Clock): TriggerStore {
       const state = shardOf(shard);
       if (epoch < state.epoch) return stale(state);
       const within: number[] = [];
-      let missing = 0;
+      const missing: number[] = [];
       for (const [i, { number, version, score }] of scores.entries()) {
         const entry = state.entries.get(number);
         if (entry === undefined || entry.score === null || entry.version !== version) {
-          missing += 1;
+          missing.push(i);
           continue;
         }
         entry.score = score;
@@ -112,6 +140,7 @@ export function memoryTriggerStore(clock: Clock): TriggerStore {
     async drop(shard) {
       shards.delete(shard);
     },
+    connections: () => 1,
     timeMs: async () => clock.wallMs(),
     async close() {},
   };

@@ -1,7 +1,7 @@
 import { type Collection, type Db, type Filter, type IndexDescription, ObjectId } from 'mongodb';
 import { carillonError } from '../../core/errors.ts';
 import type { Job, JobState } from '../../core/job.ts';
-import type { JobQuery, JobStore, JobUse } from '../../ports/job-store.ts';
+import type { JobQuery, JobStore, JobUse, JobVersion } from '../../ports/job-store.ts';
 import { keptOut } from './errors.ts';
 import { fromDocument, type JobDocument, jobId, toDocument } from './job-document.ts';
 
@@ -95,6 +95,12 @@ export function mongoJobStore(db: Db): JobStore {
       const filter = { shard, number: { $gt: afterNumber }, deleted: false };
       const found = await jobs.find(filter).sort({ number: 1 }).limit(limit).toArray();
       return found.map(fromDocument);
+    },
+
+    async versions(shard, afterNumber, limit): Promise<JobVersion[]> {
+      const filter = { shard, number: { $gt: afterNumber }, deleted: false };
+      const projection = { _id: 0, number: 1, version: 1, state: 1, updatedMs: 1 };
+      return await jobs.find(filter).project<JobVersion>(projection).sort({ number: 1 }).limit(limit).toArray();
     },
 
     async using(what, after, limit): Promise<Job[]> {

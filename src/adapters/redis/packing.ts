@@ -1,4 +1,5 @@
 import { packMember } from '../../core/member.ts';
+import type { ExpectedJob } from '../../ports/rebuild-store.ts';
 import type { MemberScore, TriggerChange } from '../../ports/trigger-store.ts';
 
 /**
@@ -60,6 +61,19 @@ export function packScores(scores: readonly MemberScore[]): Buffer {
     at = bytes.writeDoubleBE(number, at);
     at = bytes.writeDoubleBE(version, at);
     at = bytes.writeDoubleBE(checkedScore(score), at);
+  }
+  return bytes;
+}
+
+/** Format `>ddd` for each job (see `scripts/compare.lua`). */
+export function packExpected(jobs: readonly ExpectedJob[]): Buffer {
+  const bytes = Buffer.allocUnsafe(jobs.length * 24);
+  let at = 0;
+  for (const { number, version, member } of jobs) {
+    assertVersioned(number, version);
+    at = bytes.writeDoubleBE(number, at);
+    at = bytes.writeDoubleBE(version, at);
+    at = bytes.writeDoubleBE(member ? 1 : 0, at);
   }
   return bytes;
 }

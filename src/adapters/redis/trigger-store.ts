@@ -1,16 +1,19 @@
 import { carillonError } from '../../core/errors.ts';
 import { memberNumber, memberVersion } from '../../core/member.ts';
+import type { ExpectedJob, RestoredJob } from '../../ports/rebuild-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type {
   AddResult,
+  Claimed,
   DueMember,
   ScanRequest,
   ScanResult,
   Stale,
+  TriggerChange,
   TriggerStore,
   WriteBackResult,
 } from '../../ports/trigger-store.ts';
-import { changePieces, packChanges, packMembers, packScores } from './packing.ts';
+import { changePieces, packChanges, packExpected, packMembers, packScores } from './packing.ts';
 import { loadScript, type Script } from './script.ts';
 
 /** What the store needs of a connection: one command, with bytes in the reply, errors as those of the table. */
@@ -24,6 +27,8 @@ const SCRIPTS = {
   claim: loadScript('claim'),
   scan: loadScript('scan'),
   writeBack: loadScript('write-back'),
+  reset: loadScript('reset'),
+  compare: loadScript('compare'),
   finished: loadScript('finished'),
   removeFinished: loadScript('remove-finished'),
   sweep: loadScript('sweep'),
@@ -33,6 +38,8 @@ const SCRIPTS = {
 /** Most members of one call of a script that takes a list: Redis runs nothing else meanwhile. */
 const PIECE_MEMBERS = 1_000;
 const LIST_LIMIT = 4_000;
+/** First byte of the answer that a newer epoch stands there. */
+const STALE = 's'.charCodeAt(0);
 
 const ADD_RESULTS: readonly AddResult[] = [
   { outcome: 'applied', reachesOwner: false },
@@ -58,33 +65,67 @@ export function redisTriggerStore(
   commands: Commands,
   prefix: string,
   telemetry: Telemetry,
-): Omit<TriggerStore, 'close' | 'timeMs'> {
+): Omit<TriggerStore, 'close' | 'timeMs' | 'connections'> {
   const keysOf = (shard: number) => shardKeys(prefix, shard);
+  const allKeys = (shard: number): string[] => {
+    const k = keysOf(shard);
+    return [k.members, k.versions, k.records, k.state, k.tombstones];
+  };
+  /** Each piece is atomic. When a later one fails, a repeat of the whole finds the earlier ones as `same`. */
+  async function set(
+    shard: number,
+    changes: readonly TriggerChange[],
+    epoch: number | '',
+  ): Promise<AddResult[] | Stale> {
+    const results: AddResult[] = [];
+    for (const piece of changePieces(changes)) {
+      const answer = (await commands.run(SCRIPTS.add, allKeys(shard), [packChanges(piece), epoch])) as Buffer;
+      if (answer[0] === STALE) return { status: 'stale', epoch: numberIn(answer.subarray(1)) };
+      for (const digit of answer) results.push({ ...ADD_RESULTS[digit - 48]! });
+    }
+    return results;
+  }
 
   return {
     async add(shard, changes): Promise<AddResult[]> {
-      const k = keysOf(shard);
-      const keys = [k.members, k.versions, k.records, k.state, k.tombstones];
-      const results: AddResult[] = [];
-      // Each piece is atomic. When a later one fails, a repeat of the whole finds the earlier ones as `same`.
-      for (const piece of changePieces(changes)) {
-        const digits = (await commands.run(SCRIPTS.add, keys, [packChanges(piece)])) as Buffer;
-        for (const digit of digits) results.push({ ...ADD_RESULTS[digit - 48]! });
-      }
-      return results;
+      return (await set(shard, changes, '')) as AddResult[];
     },
 
-    async claim(shard, epoch): Promise<{ status: 'ok'; horizonMs: number } | Stale> {
-      const [ok, value] = (await commands.run(SCRIPTS.claim, [keysOf(shard).state], [epoch])) as [number, number];
-      return ok === 1 ? { status: 'ok', horizonMs: value } : { status: 'stale', epoch: value };
+    async claim(shard, epoch): Promise<Claimed | Stale> {
+      const k = keysOf(shard);
+      const reply = await commands.run(SCRIPTS.claim, [k.state, k.members, k.versions, k.records], [epoch]);
+      const [ok, value, formerEpoch, whole] = reply as [number, number, number, number];
+      return ok === 1
+        ? { status: 'ok', horizonMs: value, formerEpoch, whole: whole === 1 }
+        : { status: 'stale', epoch: value };
+    },
+
+    async reset(shard, epoch, build): Promise<{ status: 'ok' } | Stale> {
+      const [ok, stored] = (await commands.run(SCRIPTS.reset, allKeys(shard), [epoch, build])) as [number, number];
+      return ok === 1 ? { status: 'ok' } : { status: 'stale', epoch: stored };
+    },
+
+    restore: (shard, epoch, changes: readonly RestoredJob[]) => set(shard, changes, epoch),
+
+    async compare(shard, jobs: readonly ExpectedJob[]): Promise<number[]> {
+      const k = keysOf(shard);
+      const differ: number[] = [];
+      for (let first = 0; first < jobs.length; first += PIECE_MEMBERS) {
+        const packed = packExpected(jobs.slice(first, first + PIECE_MEMBERS));
+        const indexes = (await commands.run(SCRIPTS.compare, [k.members, k.versions], [packed])) as number[];
+        for (const index of indexes) differ.push(first + index);
+      }
+      return differ;
     },
 
     async scan(shard, request): Promise<ScanResult | Stale> {
-      const { epoch, expectedHorizonMs, fromMs, horizonMs } = checkedScan(request);
+      const { epoch, expectedHorizonMs, fromMs, horizonMs, build = '' } = checkedScan(request);
       const k = keysOf(shard);
-      const args = [epoch, expectedHorizonMs, fromMs, horizonMs];
-      const reply = (await commands.run(SCRIPTS.scan, [k.members, k.records, k.state], args)) as ScanReply;
+      const keys = [k.members, k.records, k.state, k.versions];
+      const args = [epoch, expectedHorizonMs, fromMs, horizonMs, build];
+      const reply = (await commands.run(SCRIPTS.scan, keys, args)) as ScanReply;
       if (reply[0] === 0) return { status: 'stale', epoch: reply[1] };
+      if (reply[0] === 3) return { status: 'not-whole' };
       if (reply[0] === 2) return { status: 'horizon-moved', horizonMs: reply[1] };
       const due = dueMembers(reply);
       const lacking = reply[1].length / 2 - due.length;
@@ -94,14 +135,14 @@ export function redisTriggerStore(
 
     async writeBack(shard, epoch, scores): Promise<WriteBackResult | Stale> {
       const k = keysOf(shard);
-      const total: WriteBackResult = { status: 'ok', within: [], missing: 0 };
+      const total: WriteBackResult = { status: 'ok', within: [], missing: [] };
       for (let first = 0; first < scores.length || first === 0; first += PIECE_MEMBERS) {
         const packed = packScores(scores.slice(first, first + PIECE_MEMBERS));
         const reply = await commands.run(SCRIPTS.writeBack, [k.members, k.versions, k.state], [epoch, packed]);
-        const [ok, value, ...within] = reply as [number, number, ...number[]];
-        if (ok === 0) return { status: 'stale', epoch: value };
-        total.missing += value;
+        if (isStale(reply)) return { status: 'stale', epoch: reply[1] };
+        const [, within, missing] = reply as [1, number[], number[]];
         for (const index of within) total.within.push(first + index);
+        for (const index of missing) total.missing.push(first + index);
       }
       return total;
     },
@@ -128,7 +169,8 @@ export function redisTriggerStore(
     async count(shard): Promise<{ members: number; finished: number }> {
       const { members } = keysOf(shard);
       const [all, finished] = await Promise.all([
-        commands.call('zcard', [members]),
+        // Below 0 stands the mark of the last rebuild.
+        commands.call('zcount', [members, 0, '+inf']),
         commands.call('zcount', [members, 0, 0]),
       ]);
       return { members: all as number, finished: finished as number };
@@ -141,14 +183,17 @@ export function redisTriggerStore(
     },
 
     async drop(shard): Promise<void> {
-      const k = keysOf(shard);
-      await commands.run(SCRIPTS.drop, [k.members, k.versions, k.records, k.state, k.tombstones], []);
+      await commands.run(SCRIPTS.drop, allKeys(shard), []);
     },
   };
 }
 
 type DueReply = [1, Buffer[], ...(Buffer | null)[][]];
-type ScanReply = [0, number] | [2, number] | DueReply;
+type ScanReply = [0, number] | [2, number] | [3] | DueReply;
+
+function isStale(reply: unknown): reply is [0, number] {
+  return (reply as [number])[0] === 0;
+}
 
 /** Members and scores with their records; a member whose record is missing is left out. */
 function dueMembers([, members, ...records]: DueReply): DueMember[] {

@@ -1,5 +1,5 @@
 import type { Job, JobState } from '../../core/job.ts';
-import type { JobQuery, JobStore, JobUse } from '../../ports/job-store.ts';
+import type { JobQuery, JobStore, JobUse, JobVersion } from '../../ports/job-store.ts';
 import type { Database, Value } from './database.ts';
 
 const COLUMNS = 'doc, state, reason, updated_ms';
@@ -153,6 +153,12 @@ export class SqliteJobStore implements JobStore {
   async byShard(shard: number, afterNumber: number, limit: number): Promise<Job[]> {
     const sql = `SELECT ${COLUMNS} FROM jobs WHERE shard = ? AND number > ? AND deleted = 0 ORDER BY number LIMIT ?`;
     return this.#db.all<JobRow>(sql, shard, afterNumber, limit).map(jobOf);
+  }
+
+  async versions(shard: number, afterNumber: number, limit: number): Promise<JobVersion[]> {
+    const sql = `SELECT number, version, state, updated_ms AS updatedMs FROM jobs
+                 WHERE shard = ? AND number > ? AND deleted = 0 ORDER BY number LIMIT ?`;
+    return this.#db.all<JobVersion>(sql, shard, afterNumber, limit).map((row) => ({ ...row }));
   }
 
   async using(what: JobUse, after: { cluster: string; key: string } | null, limit: number): Promise<Job[]> {

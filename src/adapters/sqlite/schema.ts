@@ -105,6 +105,9 @@ const STEPS: readonly string[] = [
   `,
   // Jobs that move are few, and looked for all the time.
   `CREATE INDEX jobs_moving ON jobs (cluster, key) WHERE deleted = 0 AND doc ->> '$.move' IS NOT NULL;`,
+  // Rebuilds of shards: those that are there are whole.
+  `ALTER TABLE trigger_shards ADD COLUMN build INTEGER NOT NULL DEFAULT 0;
+   ALTER TABLE trigger_shards ADD COLUMN whole INTEGER NOT NULL DEFAULT 1;`,
 ];
 
 /** The file of sessions. A change of form is another name of the file: nothing in it is worth keeping. */

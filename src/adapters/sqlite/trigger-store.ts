@@ -1,7 +1,9 @@
 import { LIMITS } from '../../core/limits.ts';
 import type { Clock } from '../../ports/clock.ts';
+import type { ExpectedJob, RestoredJob } from '../../ports/rebuild-store.ts';
 import type {
   AddResult,
+  Claimed,
   DueMember,
   MemberScore,
   ScanRequest,
@@ -23,7 +25,12 @@ interface MemberRow {
 interface ShardRow {
   epoch: number;
   horizon_ms: number;
+  /** Number of the last rebuild, and whether its end has come (1). */
+  build: number;
+  whole: number;
 }
+
+const NO_SHARD: ShardRow = { epoch: 0, horizon_ms: 0, build: 0, whole: 0 };
 
 const MEMBER_VERSIONS = 2 ** LIMITS.memberVersionBits;
 const TABLES = ['trigger_members', 'trigger_records', 'trigger_shards'];
@@ -39,13 +46,13 @@ export class SqliteTriggerStore implements TriggerStore {
   }
 
   #shard(shard: number): ShardRow {
-    const sql = 'SELECT epoch, horizon_ms FROM trigger_shards WHERE shard = ?';
-    return this.#db.get<ShardRow>(sql, shard) ?? { epoch: 0, horizon_ms: 0 };
+    const sql = 'SELECT epoch, horizon_ms, build, whole FROM trigger_shards WHERE shard = ?';
+    return this.#db.get<ShardRow>(sql, shard) ?? NO_SHARD;
   }
 
-  #setShard(shard: number, { epoch, horizon_ms }: ShardRow): void {
-    const sql = 'INSERT OR REPLACE INTO trigger_shards (shard, epoch, horizon_ms) VALUES (?, ?, ?)';
-    this.#db.run(sql, shard, epoch, horizon_ms);
+  #setShard(shard: number, { epoch, horizon_ms, build, whole }: ShardRow): void {
+    const sql = 'INSERT OR REPLACE INTO trigger_shards (shard, epoch, horizon_ms, build, whole) VALUES (?, ?, ?, ?, ?)';
+    this.#db.run(sql, shard, epoch, horizon_ms, build, whole);
   }
 
   #member(shard: number, number: number): MemberRow | undefined {
@@ -55,23 +62,33 @@ export class SqliteTriggerStore implements TriggerStore {
 
   async add(shard: number, changes: readonly TriggerChange[]): Promise<AddResult[]> {
     return this.#db.write(() => {
-      const { horizon_ms } = this.#shard(shard);
+      const state = this.#shard(shard);
       const nowMs = this.#clock.wallMs();
-      return changes.map((change) => this.#addOne(shard, change, horizon_ms, nowMs));
+      return changes.map((change) => this.#addOne(shard, change, state, nowMs));
     });
   }
 
-  #addOne(shard: number, change: TriggerChange, horizonMs: number, nowMs: number): AddResult {
+  async restore(shard: number, epoch: number, changes: readonly RestoredJob[]): Promise<AddResult[] | Stale> {
+    return this.#db.write(() => {
+      const state = this.#shard(shard);
+      if (epoch < state.epoch) return { status: 'stale', epoch: state.epoch };
+      const nowMs = this.#clock.wallMs();
+      return changes.map((change) => this.#addOne(shard, change, state, nowMs, true));
+    });
+  }
+
+  #addOne(shard: number, change: TriggerChange, state: ShardRow, nowMs: number, restores = false): AddResult {
     const { number, version, score, record } = change;
     const stored = this.#member(shard, number);
     if (stored !== undefined && stored.version > version) return { outcome: 'older', reachesOwner: false };
-    if (stored?.version === version) return { outcome: 'same', reachesOwner: stored.reaches === 1 };
-    const within = (one: number | null | undefined): boolean => typeof one === 'number' && one <= horizonMs;
-    const reachesOwner = within(score) || within(stored?.score);
+    const lacks = restores && (score === null) !== (stored?.score === null);
+    if (stored?.version === version && !lacks) return { outcome: 'same', reachesOwner: stored.reaches === 1 };
+    const within = (one: number | null | undefined): boolean => typeof one === 'number' && one <= state.horizon_ms;
+    const reachesOwner = within(score) || within(stored?.score) || state.whole === 0;
     this.#db.run(
       `INSERT OR REPLACE INTO trigger_members (shard, number, version, score, reaches, removed, changed_ms)
        VALUES (?, ?, ?, ?, ?, ?, ?)`,
-      ...[shard, number, version, score, reachesOwner ? 1 : 0, record === null ? 1 : 0, nowMs],
+      ...[shard, number, version, score, reachesOwner || restores ? 1 : 0, record === null ? 1 : 0, nowMs],
     );
     if (record !== null) {
       const sql = 'INSERT OR REPLACE INTO trigger_records (shard, number, record) VALUES (?, ?, ?)';
@@ -82,22 +99,52 @@ export class SqliteTriggerStore implements TriggerStore {
     return { outcome: 'applied', reachesOwner };
   }
 
-  async claim(shard: number, epoch: number): Promise<{ status: 'ok'; horizonMs: number } | Stale> {
+  async claim(shard: number, epoch: number): Promise<Claimed | Stale> {
     return this.#db.write(() => {
       const stored = this.#shard(shard);
       if (epoch < stored.epoch) return { status: 'stale', epoch: stored.epoch };
       this.#setShard(shard, { ...stored, epoch });
-      return { status: 'ok', horizonMs: stored.horizon_ms };
+      return {
+        status: 'ok',
+        horizonMs: stored.horizon_ms,
+        formerEpoch: stored.epoch,
+        whole: stored.whole === 1,
+      };
     });
   }
 
-  async scan(shard: number, request: ScanRequest): Promise<ScanResult | Stale> {
-    const { epoch, expectedHorizonMs, fromMs, horizonMs } = request;
+  async reset(shard: number, epoch: number, build: number): Promise<{ status: 'ok' } | Stale> {
     return this.#db.write(() => {
       const stored = this.#shard(shard);
       if (epoch < stored.epoch) return { status: 'stale', epoch: stored.epoch };
+      this.#empty(shard);
+      this.#setShard(shard, { ...NO_SHARD, epoch, build });
+      return { status: 'ok' };
+    });
+  }
+
+  async compare(shard: number, jobs: readonly ExpectedJob[]): Promise<number[]> {
+    return [...jobs.keys()].filter((i) => {
+      const { number, version, member } = jobs[i]!;
+      const stored = this.#member(shard, number);
+      if (stored === undefined || stored.version < version) return true;
+      return stored.version === version && (stored.score !== null) !== member;
+    });
+  }
+
+  /** It is the file of everything else too: what it holds cannot be older than what it answered. */
+  connections(): number {
+    return 1;
+  }
+
+  async scan(shard: number, request: ScanRequest): Promise<ScanResult | Stale> {
+    const { epoch, expectedHorizonMs, fromMs, horizonMs, build } = request;
+    return this.#db.write(() => {
+      const stored = this.#shard(shard);
+      if (epoch < stored.epoch) return { status: 'stale', epoch: stored.epoch };
+      if (build === undefined ? stored.whole === 0 : build !== stored.build) return { status: 'not-whole' };
       if (stored.horizon_ms !== expectedHorizonMs) return { status: 'horizon-moved', horizonMs: stored.horizon_ms };
-      this.#setShard(shard, { epoch: stored.epoch, horizon_ms: horizonMs });
+      this.#setShard(shard, { ...stored, horizon_ms: horizonMs, whole: 1 });
       const due = this.#db.all<DueMember>(
         `SELECT m.number, m.version % ${MEMBER_VERSIONS} AS memberVersion, m.score, r.record
          FROM trigger_members AS m JOIN trigger_records AS r USING (shard, number)
@@ -117,9 +164,9 @@ export class SqliteTriggerStore implements TriggerStore {
       const stored = this.#shard(shard);
       if (epoch < stored.epoch) return { status: 'stale', epoch: stored.epoch };
       const within: number[] = [];
-      let missing = 0;
+      const missing: number[] = [];
       for (const [i, { number, version, score }] of scores.entries()) {
-        if (this.#db.run(sql, score, shard, number, version) === 0) missing += 1;
+        if (this.#db.run(sql, score, shard, number, version) === 0) missing.push(i);
         else if (score !== 0 && score <= stored.horizon_ms) within.push(i);
       }
       return { status: 'ok', within, missing };
@@ -154,9 +201,11 @@ export class SqliteTriggerStore implements TriggerStore {
   }
 
   async drop(shard: number): Promise<void> {
-    this.#db.write(() => {
-      for (const table of TABLES) this.#db.run(`DELETE FROM ${table} WHERE shard = ?`, shard);
-    });
+    this.#db.write(() => this.#empty(shard));
+  }
+
+  #empty(shard: number): void {
+    for (const table of TABLES) this.#db.run(`DELETE FROM ${table} WHERE shard = ?`, shard);
   }
 
   async timeMs(): Promise<number> {

@@ -48,7 +48,7 @@ function moveOn(slot: SlotState, item: Item, nowMs: number): void {
  * above H; one that a scan has overtaken stays. Answers how many were written.
  */
 export async function flushWriteBacks(slot: SlotState): Promise<number> {
-  const waiting = [...slot.shards.values()].filter((shard) => shard.queue.length > 0);
+  const waiting = [...slot.shards.values()].filter((shard) => shard.queue.length > 0 && !shard.lost);
   const flushed = await Promise.allSettled(waiting.map((shard) => flushShard(slot, shard)));
   let written = 0;
   for (const one of flushed) {
@@ -97,9 +97,9 @@ async function writeBack(slot: SlotState, shard: ShardRun): Promise<number> {
       slot.lose(`epoch ${result.epoch} holds shard ${shard.id}`);
       return 0;
     }
-    takeWritten(slot, shard, batch, new Set(result.within));
+    takeWritten(slot, shard, batch, new Set(result.within), new Set(result.missing));
     slot.count('write_backs_total', {}, scores.length);
-    if (result.missing > 0) slot.count('write_backs_missing_total', {}, result.missing);
+    if (result.missing.length > 0) slot.count('write_backs_missing_total', {}, result.missing.length);
     return scores.length;
   } catch (error) {
     if (!slot.running) return 0;
@@ -108,11 +108,22 @@ async function writeBack(slot: SlotState, shard: ShardRun): Promise<number> {
   }
 }
 
-function takeWritten(slot: SlotState, shard: ShardRun, batch: readonly Written[], within: ReadonlySet<number>): void {
+/** A member that is missing has another version, which a message will tell, or is lost: until that is known the entry stays. */
+function takeWritten(
+  slot: SlotState,
+  shard: ShardRun,
+  batch: readonly Written[],
+  within: ReadonlySet<number>,
+  missing: ReadonlySet<number>,
+): void {
   const { entries } = slot;
   const nowMs = slot.options.clock.wallMs();
   for (const [index, { entry, live, version, score }] of batch.entries()) {
     if (entries.live[entry] !== live || live.version !== version) continue;
+    if (score > 0 && missing.has(index)) {
+      shard.doubtful.add(entries.number[entry]!);
+      continue;
+    }
     entries.scoredMs[entry] = nowMs;
     if (score === 0) {
       shard.finished = true;

@@ -1,5 +1,6 @@
 import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
-import { cursorKey } from './cursors.ts';
+import { inheritedT } from '../rebuild/lost.ts';
+import { cursorKey, inheritCursor } from './cursors.ts';
 import { type Change, FLIGHT, IDLE, type Live, newLive } from './entries.ts';
 import { mayComeLate, recallLeft } from './left.ts';
 import { place, settle, standFirst } from './movement.ts';
@@ -50,7 +51,7 @@ function comeBack(slot: SlotState, shard: number, number: number, live: Live): n
 export function firedToMs(slot: SlotState, shard: number, number: number): number {
   const inherited = slot.inherited.get(cursorKey(shard, number));
   if (inherited !== undefined) return inherited.fromMs;
-  if (!slot.running) return slot.mark.t;
+  if (!slot.running) return inheritedT(slot, shard);
   return Math.min(slot.wheel.drainedToMs, slot.shards.get(shard)?.horizonMs ?? slot.mark.t);
 }
 
@@ -159,6 +160,7 @@ function finishChange(slot: SlotState, entry: number, change: Change): void {
     else change.hold.open = false;
   }
   if (change.done !== null) live.whenCurrent.push(change.done);
+  if (slot.running && slot.inherited.size > 0) inheritCursor(slot, entry);
   settle(slot, entry, change.offset);
   if (!slot.running) return;
   slot.wheel.cancel(entry);

@@ -19,6 +19,7 @@ const due = new Int32Array(1_024);
  * the T that is committed with it.
  */
 export function collect(slot: SlotState, nowMs: number): Batch | null {
+  slot.reachMs = slot.leastHorizonMs;
   const batch = new Batch(slot.options.delivery === 'exactly-once' ? LIMITS.commitBatches : 1);
   const apart = slot.apart.shift();
   if (apart !== undefined) {
@@ -86,8 +87,15 @@ function take(slot: SlotState, batch: Batch, entry: number, nowMs: number): void
     return;
   }
   const missed = effectiveMs < nowMs - slot.options.misfireAfterMs;
-  if (missed) takeMissed(slot, batch, entry, live, segment, plan, nowMs);
-  else takeOwed(slot, batch, entry, live, segment, plan, nowMs, slot.entries.nominalMs[entry]!, 0, 0);
+  const upToMs = live.cursor === null ? Math.min(nowMs, horizonOf(slot, entry, nowMs)) : nowMs;
+  if (missed) takeMissed(slot, batch, entry, live, segment, plan, nowMs, upToMs);
+  else takeOwed(slot, batch, entry, live, segment, plan, nowMs, upToMs, slot.entries.nominalMs[entry]!, 0, 0);
+}
+
+/** T of a shard stands at its horizon: what lies beyond would be published again by a new owner. */
+function horizonOf(slot: SlotState, entry: number, nowMs: number): number {
+  if (slot.reachMs >= nowMs) return slot.reachMs;
+  return Math.max(slot.entries.effectiveMs[entry]!, slot.shards.get(slot.entries.shard[entry]!)?.horizonMs ?? nowMs);
 }
 
 /**
@@ -140,10 +148,11 @@ function takeMissed(
   segment: Segment,
   plan: Plan,
   nowMs: number,
+  mayMs: number,
 ): void {
   const { schedule } = segment.plan;
   const nominalMs = slot.entries.nominalMs[entry]!;
-  const upToMs = Math.min(nowMs, segment.untilMs) - schedule.offsetMs;
+  const upToMs = Math.min(mayMs, segment.untilMs) - schedule.offsetMs;
   const decided = misfire(plan.misfire, schedule, nominalMs - 1, upToMs, nowMs, slot.options.misfireAfterMs);
   const first = decided.fire === 0 ? NO_OCCURRENCE : nextIn(segment, decided.afterMs);
   if (first === NO_OCCURRENCE || first > upToMs) {
@@ -151,7 +160,7 @@ function takeMissed(
     return;
   }
   if (plan.misfire.mode === 'all') openCursor(slot, entry, 'misfire', nowMs);
-  takeOwed(slot, batch, entry, live, segment, plan, nowMs, first, decided.late, decided.dropped);
+  takeOwed(slot, batch, entry, live, segment, plan, nowMs, mayMs, first, decided.late, decided.dropped);
 }
 
 function missedWithoutFire(slot: SlotState, entry: number, dropped: number, after: Position | null): void {
@@ -162,7 +171,7 @@ function missedWithoutFire(slot: SlotState, entry: number, dropped: number, afte
   place(slot, entry);
 }
 
-/** Everything of the segment that is owed from `first` up to now, as far as there is room. */
+/** Everything of the segment that is owed from `first` up to `mayMs`, now or before, as far as there is room. */
 function takeOwed(
   slot: SlotState,
   batch: Batch,
@@ -171,6 +180,7 @@ function takeOwed(
   segment: Segment,
   plan: Plan,
   nowMs: number,
+  mayMs: number,
   first: number,
   late: number,
   dropped: number,
@@ -182,7 +192,7 @@ function takeOwed(
   const from = batch.messages.length;
   let count = 0;
   let last = first;
-  for (let at = first; at !== NO_OCCURRENCE && at + offsetMs <= nowMs; at = nextIn(segment, at)) {
+  for (let at = first; at !== NO_OCCURRENCE && at + offsetMs <= mayMs; at = nextIn(segment, at)) {
     if (count >= pace.atOnce || (count > 0 && batch.full)) break;
     batch.add(plan, executionId(shard, number, at), at, at + offsetMs);
     if (at + offsetMs >= nowMs - slot.options.misfireAfterMs) batch.onTime(plan.cluster, at + offsetMs);

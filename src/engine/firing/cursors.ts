@@ -1,4 +1,5 @@
 import type { Cursor } from '../../core/messages.ts';
+import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
 import type { SlotState } from './slot-state.ts';
 
 /**
@@ -22,6 +23,36 @@ export function openCursor(slot: SlotState, entry: number, reason: Cursor['reaso
   live.cursor = { v: 1, shard, number, fromMs: slot.entries.effectiveMs[entry]! - 1, toMs, reason };
   write(slot, entry, live.cursor);
   slot.count('cursors_opened_total', { reason });
+}
+
+/** T is past what the job owes, since its shard had a T of its own until now: a cursor tells what T does not. */
+export function oweBehind(slot: SlotState, entry: number): void {
+  const owes = slot.entries.nominalMs[entry] !== NO_OCCURRENCE && slot.entries.effectiveMs[entry]! <= slot.mark.t;
+  if (owes) openCursor(slot, entry, 'behind', slot.mark.t);
+}
+
+/** The entry goes on with the cursor that the former owner left for its job, if there is one. */
+export function inheritCursor(slot: SlotState, entry: number): void {
+  const key = keyOf(slot, entry);
+  const cursor = slot.inherited.get(key);
+  if (cursor === undefined) return;
+  slot.inherited.delete(key);
+  slot.entries.live[entry]!.cursor ??= cursor;
+}
+
+/** Cursors of a shard whose jobs turned out to owe nothing, or to be gone, end; the others' entries go on with them. */
+export function closeInherited(slot: SlotState, shard: number): void {
+  for (const [key, cursor] of slot.inherited) {
+    if (cursor.shard !== shard) continue;
+    const entry = slot.entries.find(shard, cursor.number);
+    if (entry >= 0) {
+      inheritCursor(slot, entry);
+    } else {
+      slot.inherited.delete(key);
+      slot.cursors.set(key, null);
+      slot.moved = true;
+    }
+  }
 }
 
 /**

@@ -119,6 +119,11 @@ export class Entries {
     return this.byShard.get(shard)?.get(number) ?? -1;
   }
 
+  /** All entries of a shard but single runs. */
+  ofShard(shard: number): number[] {
+    return [...(this.byShard.get(shard)?.values() ?? [])];
+  }
+
   /** A new entry, IDLE. A single run is found by nobody. */
   make(shard: number, number: number, live: Live): number {
     const entry = this.free.pop() ?? this.live.push(null) - 1;

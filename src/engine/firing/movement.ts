@@ -55,13 +55,22 @@ export function settle(slot: SlotState, entry: number, offset = -1): void {
   }
 }
 
-/** Into the wheel, or among the ready; beyond the horizon also towards the store. `atMs` differs where a pause is due. */
+/**
+ * Into the wheel, or among the ready; beyond the horizon also towards the store, and of a lost shard nowhere: its rebuild places
+ * it. `atMs` differs where a pause is due.
+ */
 export function place(slot: SlotState, entry: number, atMs = slot.entries.effectiveMs[entry]!): void {
   const { entries, wheel } = slot;
   const live = entries.live[entry]!;
   wheel.cancel(entry);
   if (entries.nominalMs[entry] === NO_OCCURRENCE) {
     rest(slot, entry);
+    return;
+  }
+  const shard = slot.shards.get(entries.shard[entry]!);
+  const beyond = entries.effectiveMs[entry]! > (shard?.horizonMs ?? 0);
+  if (beyond && shard?.lost === true && live.cursor === null) {
+    entries.state[entry] = WAITING;
     return;
   }
   if (wheel.add(entry, atMs)) {
@@ -71,7 +80,6 @@ export function place(slot: SlotState, entry: number, atMs = slot.entries.effect
     slot.ready.push(entry);
   }
   if (live.cursor !== null || live.segments[0]!.plan !== live.current) return;
-  const beyond = entries.effectiveMs[entry]! > (slot.shards.get(entries.shard[entry]!)?.horizonMs ?? 0);
   if (beyond || slot.options.clock.wallMs() - entries.scoredMs[entry]! >= LIMITS.scoreRefreshMs) {
     queueScore(slot, entry);
   }

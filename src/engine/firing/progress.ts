@@ -4,6 +4,7 @@ import type { Cursor } from '../../core/messages.ts';
 import { encodeMessage, PROGRESS_KEY } from '../../core/messages.ts';
 import { TOPICS } from '../../core/topics.ts';
 import type { BusMessage, TopicMessages } from '../../ports/bus.ts';
+import { laggingAt } from '../rebuild/lost.ts';
 import type { Batch } from './batch.ts';
 import { keyOf, movedCursor, needsNoCursor, openCursor } from './cursors.ts';
 import { READY } from './entries.ts';
@@ -119,7 +120,9 @@ function records(
 ): TopicMessages[] {
   const { epoch, incarnation } = slot.options;
   const { partition } = slot;
-  const value = encodeMessage({ v: 1, epoch, incarnation, t: mark.t, o: mark.o, n: mark.n });
+  const lagging = laggingAt(slot, mark.t);
+  const { t, o, n } = mark;
+  const value = encodeMessage({ v: 1, epoch, incarnation, t, o, n, ...(lagging === null ? {} : { lagging }) });
   const all: TopicMessages[] = batch?.topics() ?? [];
   if (cursors.size > 0) {
     const messages: BusMessage[] = [...cursors].map(([key, cursor]) => ({

@@ -2,6 +2,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { decodeRecord } from '../../core/record.ts';
 import type { Shard } from '../../ports/shard-store.ts';
 import type { DueMember } from '../../ports/trigger-store.ts';
+import { inheritedT, loseShard } from '../rebuild/lost.ts';
 import { applyChange, firedToMs } from './change.ts';
 import { newLive } from './entries.ts';
 import { planOrFail } from './fast-path.ts';
@@ -15,9 +16,19 @@ const SCANS_AT_ONCE = 8;
 /** Members that are decoded in one turn of the event loop: some ms. */
 const TAKEN_AT_ONCE = 200;
 
-/** Scans each shard whose horizon has come near, to a horizon that differs a little by shard. Answers how many it scanned. */
+/**
+ * Scans each shard whose horizon has come near, to a horizon that differs a little by shard. After a new connection to the
+ * store all are scanned, and all of each. Answers how many it scanned.
+ */
 export async function scan(slot: SlotState, nowMs: number): Promise<number> {
-  const near = [...slot.shards.values()].filter((shard) => shard.horizonMs - nowMs < LIMITS.scanAheadMinMs);
+  const connections = slot.options.stores.triggers.connections();
+  if (connections !== slot.connections) {
+    slot.connections = connections;
+    for (const shard of slot.shards.values()) shard.doubted = true;
+  }
+  const near = [...slot.shards.values()].filter(
+    (shard) => !shard.lost && (shard.doubted || shard.horizonMs - nowMs < LIMITS.scanAheadMinMs),
+  );
   await inGroups(near, (shard) => scanShard(slot, shard, nowMs));
   return near.length;
 }
@@ -34,9 +45,13 @@ export async function inGroups<T>(all: readonly T[], run: (one: T) => Promise<vo
 
 async function scanShard(slot: SlotState, shard: ShardRun, nowMs: number): Promise<void> {
   await alone(shard, async () => {
+    if (shard.lost) return;
     shard.scanning = true;
+    const { doubted } = shard;
     try {
-      await takeUpAll(slot, shard, await readMembers(slot, shard, shard.horizonMs, nowMs));
+      const members = await readMembers(slot, shard, doubted ? 0 : shard.horizonMs, nowMs);
+      if (members !== null) await takeUpAll(slot, shard, members);
+      if (doubted) shard.doubted = false;
     } finally {
       shard.scanning = false;
     }
@@ -49,40 +64,42 @@ function spreadMs(shard: number): number {
 }
 
 /**
- * Moves H and reads the members above `fromMs` up to it; they are to be taken up by `takeUpAll`. An H that neither the last answer nor a scan without an answer
- * explains means that the store went back: then all members are read again, and what the wheel lacks is taken up.
+ * Moves H and reads the members above `fromMs` up to it; they are to be taken up by `takeUpAll`. Null: the slot is lost, or the
+ * shard: it is not whole, or its H is neither where the last answer left it nor where a scan without an answer would have, so
+ * the store went back. `build` ends a rebuild, as the store's `scan` tells.
  */
 export async function readMembers(
   slot: SlotState,
   shard: ShardRun,
   fromMs: number,
   nowMs: number,
-): Promise<DueMember[]> {
+  build?: number,
+): Promise<DueMember[] | null> {
   const { triggers } = slot.options.stores;
   const { epoch } = slot.options;
-  let from = fromMs;
   for (;;) {
     const horizonMs = Math.max(nowMs + LIMITS.scanAheadMs - spreadMs(shard.id), shard.storedMs);
     const tried = shard.triedMs;
     shard.triedMs = horizonMs;
-    const result = await triggers.scan(shard.id, { epoch, expectedHorizonMs: shard.storedMs, fromMs: from, horizonMs });
+    const request = { epoch, expectedHorizonMs: shard.storedMs, fromMs, horizonMs };
+    const result = await triggers.scan(shard.id, build === undefined ? request : { ...request, build });
     if (result.status === 'stale') {
       slot.lose(`epoch ${result.epoch} holds shard ${shard.id}`);
-      return [];
+      return null;
     }
     shard.triedMs = null;
     if (result.status === 'ok') {
       shard.storedMs = horizonMs;
       return result.due;
     }
+    if (result.status === 'not-whole') {
+      loseShard(slot, shard, 'not-whole');
+      return null;
+    }
     if (result.horizonMs !== tried) {
-      from = 0;
       slot.count('horizons_moved_total');
-      slot.event('error', 'the horizon of a shard moved: all its members are read again', {
-        shard: shard.id,
-        expectedMs: shard.storedMs,
-        foundMs: result.horizonMs,
-      });
+      loseShard(slot, shard, 'horizon');
+      return null;
     }
     shard.storedMs = result.horizonMs;
   }
@@ -141,29 +158,54 @@ async function takeUp(slot: SlotState, shard: ShardRun, member: DueMember): Prom
 }
 
 /**
- * Takes up shards that were made while the slot is owned, and opens those that are new. A new shard takes no jobs before
- * that, so nothing in it can be owed from before its first scan.
+ * Takes a shard for this owner. It is lost where the store does not have all of it, and where it is older than what the last
+ * owner has told: another owner than the last one claimed it, or its H is before T. Null: the slot is lost.
  */
-export async function syncShards(slot: SlotState, nowMs: number, shards?: readonly Shard[]): Promise<number> {
-  const { delivery, slot: number, stores, epoch } = slot.options;
+export async function claimShard(slot: SlotState, id: number): Promise<ShardRun | null> {
+  const { stores, epoch } = slot.options;
+  const claimed = await stores.triggers.claim(id, epoch);
+  if (claimed.status === 'stale') {
+    slot.lose(`epoch ${claimed.epoch} holds shard ${id}`);
+    return null;
+  }
+  const { horizonMs, formerEpoch, whole } = claimed;
+  const t = slot.running ? slot.mark.t : inheritedT(slot, id);
+  const shard = newShardRun(id, horizonMs);
+  if (whole && formerEpoch >= slot.formerEpoch && horizonMs >= t) return shard;
+  shard.horizonMs = t;
+  loseShard(slot, shard, whole ? 'older' : 'not-whole');
+  return shard;
+}
+
+export interface Synced {
+  taken: number;
+  /** New shards that are not whole yet. */
+  unopened: ReadonlySet<number>;
+}
+
+/**
+ * Takes up shards that were made while the slot is owned, and opens those that are new and whole. A new shard takes no jobs
+ * before that, so nothing in it can be owed from before its first scan.
+ */
+export async function syncShards(slot: SlotState, nowMs: number, shards?: readonly Shard[]): Promise<Synced> {
+  const { delivery, slot: number, stores } = slot.options;
   const all = shards ?? (await stores.shards.shards());
   const mine = all.filter((shard) => shard.delivery === delivery && shard.slot === number && shard.state !== 'closed');
   let taken = 0;
+  const unopened = new Set<number>();
   await inGroups(mine, async ({ id, state }) => {
     if (!slot.shards.has(id)) {
-      const claimed = await stores.triggers.claim(id, epoch);
-      if (claimed.status === 'stale') {
-        slot.lose(`epoch ${claimed.epoch} holds shard ${id}`);
-        return;
-      }
-      const run = newShardRun(id, claimed.horizonMs);
-      const members = await readMembers(slot, run, 0, nowMs);
+      const run = await claimShard(slot, id);
+      if (run === null) return;
+      const members = run.lost ? [] : await readMembers(slot, run, 0, nowMs);
       if (!slot.running) return;
       slot.shards.set(id, run);
-      await takeUpAll(slot, run, members);
+      if (members !== null && !run.lost) await takeUpAll(slot, run, members);
       taken += 1;
     }
-    if (state === 'new') await stores.shards.setState(id, 'new', 'open');
+    if (state !== 'new') return;
+    if (slot.shards.get(id)?.lost === false) await stores.shards.setState(id, 'new', 'open');
+    else unopened.add(id);
   });
-  return taken;
+  return { taken, unopened };
 }

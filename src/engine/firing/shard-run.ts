@@ -15,6 +15,15 @@ export interface ShardRun {
   queue: number[];
   /** Members of score 0 may be there, for the recorder. */
   finished: boolean;
+  /**
+   * The store has not all of the shard: it is neither scanned nor written to before it is rebuilt. Its horizon stands, and with
+   * it a T of its own; what lies beyond waits outside the wheel.
+   */
+  lost: boolean;
+  /** All members are to be read again, and all jobs compared: the store may have gone back. */
+  doubted: boolean;
+  /** Numbers of jobs whose member was not where it should be: they are compared soon. */
+  doubtful: Set<number>;
 }
 
 export function newShardRun(id: number, horizonMs: number): ShardRun {
@@ -27,6 +36,9 @@ export function newShardRun(id: number, horizonMs: number): ShardRun {
     scanning: false,
     queue: [],
     finished: true,
+    lost: false,
+    doubted: false,
+    doubtful: new Set(),
   };
 }
 

@@ -82,6 +82,16 @@ export class SlotState {
   cursors = new Map<string, Cursor | null>();
   /** Open cursors that the former owner left, by key, until the entries are there. */
   inherited = new Map<string, Cursor>();
+  /** Shards that stood behind T in the last record of the former owner, with the T of each. */
+  lagging = new Map<number, number>();
+  /** Epoch of the last record of progress before the takeover; 0: there is none. */
+  formerEpoch = 0;
+  /** No shard's horizon is before this, UTC ms, as the present batch found it. */
+  reachMs = 0;
+  /** Rebuilds begun: with the epoch it makes their numbers. */
+  builds = 0;
+  /** Connections of the trigger store when the shards were last known to be as they were left. */
+  connections = 0;
   /** Jobs that left and whose message may come late, by key; see `left.ts`. */
   left = new Map<string, Live>();
   /** Batches that are not acknowledged yet. */
@@ -115,9 +125,17 @@ export class SlotState {
     return this.phase === 'running' || this.phase === 'draining';
   }
 
-  get horizonMs(): number {
+  /** The least horizon of all shards. */
+  get leastHorizonMs(): number {
     let horizon = Number.POSITIVE_INFINITY;
     for (const shard of this.shards.values()) horizon = Math.min(horizon, shard.horizonMs);
+    return horizon;
+  }
+
+  /** The least horizon of the shards that keep up; one that is lost has a T of its own. */
+  get horizonMs(): number {
+    let horizon = Number.POSITIVE_INFINITY;
+    for (const shard of this.shards.values()) if (!shard.lost) horizon = Math.min(horizon, shard.horizonMs);
     return horizon;
   }
 

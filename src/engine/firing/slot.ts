@@ -1,4 +1,5 @@
 import type { Shard } from '../../ports/shard-store.ts';
+import { rebuild } from '../rebuild/rebuild.ts';
 import { flushWriteBacks } from './advance.ts';
 import { flushAnswers } from './answers.ts';
 import { collect } from './collect.ts';
@@ -83,12 +84,23 @@ export class SlotRunner {
   /** Takes the slot over; see `takeover.ts`. Ends in `running` or `lost`; after an error the runner is to be closed. */
   async adopt(): Promise<void> {
     await adopt(this.slot);
-    if (this.slot.phase === 'running') await syncShards(this.slot, this.slot.options.clock.wallMs());
+    await this.syncShards(this.slot.options.clock.wallMs());
   }
 
   /** Claims, scans and opens shards that were made since, by the list of all as it is (absent: read now). Answers how many. */
   async syncShards(nowMs: number, shards?: readonly Shard[]): Promise<number> {
-    return this.slot.phase === 'running' ? await syncShards(this.slot, nowMs, shards) : 0;
+    const { slot } = this;
+    if (slot.phase !== 'running') return 0;
+    const { taken, unopened } = await syncShards(slot, nowMs, shards);
+    if (unopened.size === 0) return taken;
+    // A new shard is empty: making it whole is one question to each store.
+    while (await rebuild(slot, ({ id }) => unopened.has(id)));
+    return taken + (await syncShards(slot, nowMs)).taken;
+  }
+
+  /** Rebuilds one shard that the trigger store has lost; answers whether there is one more. */
+  async rebuild(): Promise<boolean> {
+    return this.slot.phase === 'running' && (await rebuild(this.slot));
   }
 
   /** Scans the shards whose horizon has come near. Answers how many. */

@@ -12,11 +12,13 @@ import { laneId, TOPICS } from '../../core/topics.ts';
 import { Wheel } from '../../core/wheel.ts';
 import type { BusReader, BusRecord } from '../../ports/bus.ts';
 import type { DueMember } from '../../ports/trigger-store.ts';
+import { inheritedT } from '../rebuild/lost.ts';
+import { oweBehind } from './cursors.ts';
 import { IDLE } from './entries.ts';
 import { readFast } from './fast-path.ts';
 import { place, settle } from './movement.ts';
-import { inGroups, readMembers, takeUpAll } from './scan.ts';
-import { newShardRun, type ShardRun } from './shard-run.ts';
+import { claimShard, inGroups, readMembers, takeUpAll } from './scan.ts';
+import type { ShardRun } from './shard-run.ts';
 import type { SlotState } from './slot-state.ts';
 
 /** Records of the progress topic that are read before its end: one of them is a progress record, or the log is short. */
@@ -53,7 +55,7 @@ export async function adopt(slot: SlotState): Promise<void> {
   do {
     await readFast(slot, 0);
   } while (slot.phase === 'adopting' && !(await slot.reader!.caughtUp()));
-  for (const { shard, members } of scanned) await takeUpAll(slot, shard, members);
+  for (const { shard, members } of scanned) if (!shard.lost) await takeUpAll(slot, shard, members);
   if (slot.phase !== 'adopting') return;
   await begin(slot);
 }
@@ -105,6 +107,8 @@ async function readProgress(slot: SlotState, attempt: string): Promise<boolean> 
     const progress = decodeMessage<Progress>(record.value!);
     if (progress === null) throw new Error('a progress record has an unknown form');
     slot.durable = { t: progress.t, o: progress.o, n: 0 };
+    slot.formerEpoch = progress.epoch;
+    slot.lagging = new Map(Object.entries(progress.lagging ?? {}).map(([shard, t]) => [Number(shard), t]));
     break;
   }
   slot.mark = { ...slot.durable };
@@ -135,18 +139,17 @@ async function openFastPath(slot: SlotState): Promise<void> {
 }
 
 async function firstScans(slot: SlotState): Promise<{ shard: ShardRun; members: DueMember[] }[] | null> {
-  const { delivery, slot: number, stores, epoch, clock } = slot.options;
+  const { delivery, slot: number, stores, clock } = slot.options;
+  slot.connections = stores.triggers.connections();
   const all = await stores.shards.shards();
   const mine = all.filter((shard) => shard.delivery === delivery && shard.slot === number && shard.state !== 'closed');
   const scanned: { shard: ShardRun; members: DueMember[] }[] = [];
   await inGroups(mine, async ({ id }) => {
-    const claimed = await stores.triggers.claim(id, epoch);
-    if (claimed.status === 'stale') {
-      slot.lose(`epoch ${claimed.epoch} holds shard ${id}`);
-      return;
-    }
-    const shard = newShardRun(id, claimed.horizonMs);
-    scanned.push({ shard, members: await readMembers(slot, shard, 0, clock.wallMs()) });
+    const shard = await claimShard(slot, id);
+    if (shard === null) return;
+    const members = shard.lost ? null : await readMembers(slot, shard, 0, clock.wallMs());
+    if (shard.lost) shard.horizonMs = inheritedT(slot, id);
+    scanned.push({ shard, members: members ?? [] });
   });
   if (slot.phase !== 'adopting') return null;
   for (const { shard } of scanned) slot.shards.set(shard.id, shard);
@@ -160,15 +163,18 @@ async function begin(slot: SlotState): Promise<void> {
   slot.wheel = new Wheel(Math.max(0, Math.min(nowMs, Math.max(slot.durable.t, nowMs - WHEEL_BACK_MS))));
   for (const [key, cursor] of slot.inherited) {
     const entry = entries.find(cursor.shard, cursor.number);
+    // What a job of a lost shard owes is known when the shard is rebuilt.
+    if (entry < 0 && slot.shards.get(cursor.shard)?.lost === true) continue;
     if (entry < 0) slot.cursors.set(key, null);
     else entries.live[entry]!.cursor = cursor;
+    slot.inherited.delete(key);
   }
-  slot.inherited.clear();
   slot.phase = 'running';
   slot.committedMs = slot.options.clock.monotonicMs();
   for (let entry = 0; entry < entries.end; entry += 1) {
     const live = entries.live[entry];
     if (live == null || live.run !== null || entries.state[entry] !== IDLE) continue;
+    if (slot.lagging.has(entries.shard[entry]!)) oweBehind(slot, entry);
     settle(slot, entry);
     place(slot, entry);
   }

@@ -86,8 +86,8 @@ export class ApplierRun {
     } as const;
     await shards.create([0, 1].map((id) => ({ ...shard, id, slot: id, nextNumber: 1 })));
     for (const id of [0, 1]) {
-      await triggers.claim(id, 1);
-      await triggers.scan(id, { epoch: 1, expectedHorizonMs: 0, fromMs: 0, horizonMs: HORIZON });
+      await triggers.reset(id, 1, 1);
+      await triggers.scan(id, { epoch: 1, expectedHorizonMs: 0, fromMs: 0, horizonMs: HORIZON, build: 1 });
     }
   }
 

@@ -31,6 +31,7 @@ describe.each(['at-least-once', 'exactly-once'] as const)('load, %s', (delivery)
     const world = await World.open(delivery);
     const shards = Array.from({ length: 10 }, (_, i) => i + 1);
     await world.stores.shards.create(shards.map((id) => world.shard(id)));
+    for (const shard of shards) await world.makeWhole(shard);
     const dueMs = T0 + 10_000;
     for (const shard of shards) await place(world, shard, 6_000, () => [once(dueMs), dueMs]);
     await place(world, 0, 100, (i) => [rate(60_000, dueMs - 50 + i), dueMs - 50 + i]);

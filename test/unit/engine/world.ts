@@ -93,6 +93,7 @@ export class World {
     ]);
     await world.cluster('c', topic);
     await shards.create([world.shard(SHARD)]);
+    await world.makeWhole(SHARD);
     await catalog.clusters();
     world.producer = await bus.producer();
     return world;
@@ -102,6 +103,13 @@ export class World {
     const { delivery } = this;
     const state = 'new' as const;
     return { id, delivery, slot: 0, state, jobs: 0, nextNumber: 1, triggersPerSecond: 0, saturated: false };
+  }
+
+  /** As after the first owner of a shard: it is whole, and H is 0. */
+  async makeWhole(shard: number): Promise<void> {
+    const { triggers } = this.stores;
+    await triggers.reset(shard, 0, 1);
+    await triggers.scan(shard, { epoch: 0, expectedHorizonMs: 0, fromMs: 0, horizonMs: 0, build: 1 });
   }
 
   async cluster(name: string, topic = true): Promise<void> {
@@ -164,6 +172,7 @@ export class World {
   async round(runner: SlotRunner): Promise<void> {
     await this.through(runner.readFast(0));
     await this.through(runner.scan(this.nowMs));
+    while (await this.through(runner.rebuild()));
     while (runner.tick(this.nowMs) > 0) await runner.settled();
     await runner.commitProgress();
     await this.through(runner.flushWriteBacks());

@@ -1,18 +1,24 @@
 #!lua
 -- add
--- why: the version is compared in the same step that writes, so no older change can ever undo a newer one.
+-- why: the version is compared in the same step that writes, so no older change can ever undo a newer one. An owner that
+--   restores what the store has lost writes by the same rules, so that it cannot undo a change either.
 -- keys:
 --   1 members: ZSET of packed (number, version), score = next effective time in UTC ms, 0 = finished
 --   2 versions: HASH number -> 2 * version + (1 if that change reached the owner), e.g. version 3, reached -> 7
 --   3 records: HASH number -> encoded job record
---   4 state: HASH with `epoch` of the owner and `horizon` H in UTC ms
+--   4 state: HASH with `epoch` of the owner, `horizon` H in UTC ms and `build`, the number of the last rebuild
 --   5 tombstones: ZSET of numbers without a record, score = time of removal by Redis's clock, ms
 -- arguments:
 --   1 changes of different numbers, at most 1,000, one after the other: number, version, score (doubles; score -1: no
 --     member), length of the record (4 bytes; 0xFFFFFFFF: deleted), record. Big-endian.
--- answer: one digit for each change: 0 applied, 1 applied and reaches the owner, 2 same, 3 same and reached it, 4 older
+--   2 epoch of the owner that restores them, or an empty text: they are changes
+-- answer: one digit for each change: 0 applied, 1 applied and reaches the owner, 2 same, 3 same and reached it, 4 older. When
+--   they are restored: 's' and the higher epoch that stands there, or of the same version 0 or 1 where something was lacking
 local members, versions, records, state, tombstones = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local DELETED = 4294967295
+local restores = ARGV[2] ~= ''
+local stored_state = redis.call('HMGET', state, 'epoch', 'horizon', 'build')
+if restores and tonumber(stored_state[1] or '0') > tonumber(ARGV[2]) then return 's' .. stored_state[1] end
 
 -- As packMember of core/member.ts: 16 low bits of the version below the number; a double holds it exactly.
 local function member_of(number, version)
@@ -42,26 +48,34 @@ local kept = redis.call('HMGET', versions, unpack(field))
 local former, former_of = {}, {}
 for i = 1, n do
   kept[i] = tonumber(kept[i] or '-1')
-  if kept[i] >= 0 and version[i] > math.floor(kept[i] / 2) then
+  local later = version[i] - math.floor(kept[i] / 2)
+  if kept[i] >= 0 and (later > 0 or (restores and later == 0)) then
     former[#former + 1] = member_of(number[i], math.floor(kept[i] / 2))
     former_of[i] = #former
   end
 end
 local former_score = #former > 0 and redis.call('ZMSCORE', members, unpack(former)) or {}
 
-local horizon = tonumber(redis.call('HGET', state, 'horizon') or '0')
+local horizon = tonumber(stored_state[2] or '0')
+-- Every key carries the number of the rebuild that made it, under a name that no job has.
+local build = stored_state[3]
+local mark = build and redis.call('ZSCORE', members, 'build')
+local whole = mark and tonumber(mark) == -tonumber(build) and redis.call('HGET', versions, 'build') == build
 local time = redis.call('TIME')
 local now_ms = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-local answers, added, keep, stored, revived, deleted, buried = {}, {}, {}, {}, {}, {}, {}
+local answers, removed, added, keep, stored, revived, deleted, buried = {}, {}, {}, {}, {}, {}, {}, {}
 for i = 1, n do
   local current = math.floor(kept[i] / 2)
+  local left = former_of[i] and former_score[former_of[i]]
+  local lacks = restores and (score[i] >= 0) ~= (left and true or false)
   if kept[i] >= 0 and version[i] < current then
     answers[i] = '4'
-  elseif kept[i] >= 0 and version[i] == current then
+  elseif kept[i] >= 0 and version[i] == current and not lacks then
     answers[i] = kept[i] % 2 == 1 and '3' or '2'
   else
-    local left = former_of[i] and former_score[former_of[i]]
-    local reaches = (score[i] >= 0 and score[i] <= horizon) or (left and tonumber(left) <= horizon) or false
+    local near = (score[i] >= 0 and score[i] <= horizon) or (left and tonumber(left) <= horizon)
+    local reaches = near or not whole
+    if left then removed[#removed + 1] = former[former_of[i]] end
     if score[i] >= 0 then
       added[#added + 1] = string.format('%.0f', score[i])
       added[#added + 1] = member_of(number[i], version[i])
@@ -76,12 +90,12 @@ for i = 1, n do
       buried[#buried + 1] = field[i]
     end
     keep[#keep + 1] = field[i]
-    keep[#keep + 1] = string.format('%.0f', 2 * version[i] + (reaches and 1 or 0))
+    keep[#keep + 1] = string.format('%.0f', 2 * version[i] + ((reaches or restores) and 1 or 0))
     answers[i] = reaches and '1' or '0'
   end
 end
 
-call('ZREM', members, former)
+call('ZREM', members, removed)
 call('ZADD', members, added)
 call('HSET', records, stored)
 call('HDEL', records, deleted)

@@ -8,8 +8,8 @@
 -- arguments:
 --   1 epoch of the writing owner
 --   2 scores, at most 1,000, one after the other: number, version, score (doubles, big-endian)
--- answer: {1, number of members that are missing, index, ...} with the indexes, from 0, of members that now stand at or
---   below H; or {0, the higher epoch that stands there}
+-- answer: {1, {index, ...}, {index, ...}} with the indexes, from 0, of members that now stand at or below H and of those that
+--   are missing; or {0, the higher epoch that stands there}
 local members, versions, state = KEYS[1], KEYS[2], KEYS[3]
 local stored = redis.call('HMGET', state, 'epoch', 'horizon')
 local stored_epoch, horizon = tonumber(stored[1] or '0'), tonumber(stored[2] or '0')
@@ -25,19 +25,19 @@ while at <= #packed do
   names[n] = string.format('%.0f', number * 65536 + version % 65536)
   wanted[n], scores[n] = version, score
 end
-if #fields == 0 then return { 1, 0 } end
+if #fields == 0 then return { 1, {}, {} } end
 
 local kept = redis.call('HMGET', versions, unpack(fields))
 local former = redis.call('ZMSCORE', members, unpack(names))
-local answer, pairs_of = { 1, 0 }, {}
+local within, missing, pairs_of = {}, {}, {}
 for i = 1, #fields do
   if former[i] and kept[i] and math.floor(kept[i] / 2) == wanted[i] then
     pairs_of[#pairs_of + 1] = string.format('%.0f', scores[i])
     pairs_of[#pairs_of + 1] = names[i]
-    if scores[i] > 0 and scores[i] <= horizon then answer[#answer + 1] = i - 1 end
+    if scores[i] > 0 and scores[i] <= horizon then within[#within + 1] = i - 1 end
   else
-    answer[2] = answer[2] + 1
+    missing[#missing + 1] = i - 1
   end
 end
 if #pairs_of > 0 then redis.call('ZADD', members, 'XX', unpack(pairs_of)) end
-return answer
+return { 1, within, missing }

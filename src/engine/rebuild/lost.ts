@@ -1,0 +1,36 @@
+import { WAITING } from '../firing/entries.ts';
+import type { ShardRun } from '../firing/shard-run.ts';
+import type { SlotState } from '../firing/slot-state.ts';
+
+/**
+ * The store has lost a shard, or a part of it. What the wheel has up to the horizon goes on from memory. What lies beyond
+ * waits outside the wheel: it would be published after the T at which the shard stands, and a new owner would publish it again.
+ */
+export function loseShard(slot: SlotState, shard: ShardRun, reason: string): void {
+  if (shard.lost) return;
+  shard.lost = true;
+  shard.triedMs = null;
+  const { entries, wheel } = slot;
+  for (const entry of entries.ofShard(shard.id)) {
+    const beyond = entries.effectiveMs[entry]! > shard.horizonMs && entries.live[entry]!.cursor === null;
+    if (beyond && entries.state[entry] === WAITING) wheel.cancel(entry);
+  }
+  slot.count('shards_lost_total', { reason });
+  slot.event('warn', 'the trigger store has lost a shard: it is rebuilt', { shard: shard.id, reason });
+}
+
+/** Shards whose T is behind that of the slot, with the T of each; null: none is. */
+export function laggingAt(slot: SlotState, t: number): Record<string, number> | null {
+  let lagging: Record<string, number> | null = null;
+  for (const { id, lost, horizonMs } of slot.shards.values()) {
+    if (!lost || horizonMs >= t) continue;
+    lagging ??= {};
+    lagging[id] = horizonMs;
+  }
+  return lagging;
+}
+
+/** T of one shard as the former owner left it, UTC ms. */
+export function inheritedT(slot: SlotState, shard: number): number {
+  return Math.min(slot.durable.t, slot.lagging.get(shard) ?? Number.POSITIVE_INFINITY);
+}
