@@ -1,4 +1,4 @@
-import type { ChangeOutcome, ChangeResult, JobDefinition, MisfirePolicy } from './job.ts';
+import type { ChangeOutcome, ChangeResult, Job, JobDefinition, MisfirePolicy } from './job.ts';
 import type { ScheduleBounds } from './schedule/types.ts';
 
 /**
@@ -54,6 +54,8 @@ export interface Change {
   ifVersion?: number;
   /** API process (incarnation) that waits for the answer. */
   replyTo?: string;
+  /** The answer is to carry the job as this change left it. */
+  wantsJob?: true;
   /** Line of a bulk operation. */
   operation?: { key: string; line: number };
 }
@@ -67,7 +69,15 @@ export interface Answer {
   /** The applier sent the change to the fast path: the owner will answer as well. */
   ownerFollows: boolean;
   outcome: ChangeOutcome;
+  /**
+   * The job after the change, where it was wanted, lives and is small (`ANSWERED_JOB_CHARS`), and the change was decided in
+   * this run of its batch; whoever needs it and does not find it here reads it.
+   */
+  job?: AnsweredJob;
 }
+
+/** A job as it is answered: without what only appliers need. */
+export type AnsweredJob = Omit<Job, 'replay' | 'position'>;
 
 /**
  * One change of a job for the owner of its slot. `record` is the encoded job record (base64) of the new version, null when

@@ -1,7 +1,6 @@
-import { type Answer, encodeMessage } from '../core/messages.ts';
-import { partitionOf } from '../core/murmur2.ts';
+import { isCode } from '../core/errors.ts';
 import { APPLIER_GROUP, TOPICS } from '../core/topics.ts';
-import type { BusLane, BusMessage, BusRecord, TopicMessages } from '../ports/bus.ts';
+import type { BusLane, BusRecord, GroupHolder, GroupOffset } from '../ports/bus.ts';
 import type { CatalogStore } from '../ports/catalog-store.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { JobStore } from '../ports/job-store.ts';
@@ -9,13 +8,15 @@ import type { OperationStore } from '../ports/operation-store.ts';
 import type { ShardStore } from '../ports/shard-store.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 import type { TriggerStore } from '../ports/trigger-store.ts';
-import { addMembers, type Told } from './change/add-members.ts';
-import { Calendars } from './change/calendars.ts';
+import { addMembers } from './change/add-members.ts';
 import { countOperations } from './change/count-operations.ts';
+import { Lanes } from './change/lanes.ts';
 import { Places } from './change/places.ts';
 import { ShardSlots } from './change/shard-slots.ts';
+import { type AppliedMessages, messagesFor, together } from './change/tell.ts';
+import { Tombstones } from './change/tombstones.ts';
 import { ClusterNames, groupByJob, type Work } from './change/work.ts';
-import { writeJobs } from './change/write-jobs.ts';
+import { calendarsNow, writeJobs } from './change/write-jobs.ts';
 
 export interface ApplierDeps {
   jobs: JobStore;
@@ -29,129 +30,195 @@ export interface ApplierDeps {
   answersPartitions: number;
 }
 
-/**
- * Tombstones are swept when their change was committed this long ago, in ms: until then they also keep a job that is made
- * again behind the end of the deleted one, where the clocks of two API processes differ.
- */
-const SWEEP_AFTER_MS = 600_000;
-const SWEEP_EVERY_MS = 60_000;
-const SWEEP_AT_ONCE = 1_000;
+/** A batch of one changes partition, as it came from the bus. */
+export interface ChangesBatch {
+  partition: number;
+  records: readonly BusRecord[];
+  /** Aborted when the partition is taken away. */
+  signal: AbortSignal;
+  holder: GroupHolder;
+}
+
+/** Changes of one round, but one batch at least: bounds the memory of a round and the time until its first answer. */
+const ROUND_CHANGES = 8_000;
+
+interface Waiting extends ChangesBatch {
+  resolve: () => void;
+  reject: (error: unknown) => void;
+}
+
+/** A batch that is in the stores and not committed. */
+interface Stored {
+  batch: Waiting;
+  works: readonly Work[];
+  messages: AppliedMessages;
+  offset: GroupOffset;
+}
 
 /**
- * The applier of one changes partition: batch of changes -> job store -> trigger store -> counts -> one transaction with the
- * fast-path messages, the answers and the offset of the input. Each step is conditional or safe to repeat, so a crash
- * between any two, and the same records again, end in the same documents, members, messages, answers and counts. One batch
- * at a time.
+ * The applier of the changes partitions that one process holds: batch of changes -> job store -> trigger store -> counts ->
+ * one transaction with the fast-path messages, the answers and the offset of the input. Each step is conditional or safe to
+ * repeat, so a crash between any two, and the same records again, end in the same documents, members, messages, answers and
+ * counts. A partition has one batch at a time.
+ *
+ * Batches of different partitions have no job in common, so those that wait share a round: one question to each store, one
+ * transaction. While a round is committed the next one is stored. A round that fails is done again batch by batch, so that
+ * what is wrong with one partition stops no other.
  */
 export class Applier {
   readonly #deps: ApplierDeps;
-  readonly #partition: number;
-  readonly #lane: BusLane;
+  readonly #lanes = new Lanes();
   readonly #places: Places;
   readonly #clusters: ClusterNames;
   readonly #slots: ShardSlots;
-  /** Committed offsets with the monotonic time of their commit, a minute apart, oldest first. */
-  readonly #committed: { atMs: number; next: number }[] = [];
+  readonly #tombstones = new Map<number, Tombstones>();
+  /** At most one for each partition. */
+  readonly #waiting: Waiting[] = [];
+  #running = false;
 
-  constructor(deps: ApplierDeps, partition: number, lane: BusLane) {
+  constructor(deps: ApplierDeps) {
     this.#deps = deps;
-    this.#partition = partition;
-    this.#lane = lane;
-    this.#places = new Places(deps.shards, deps.clock);
+    this.#places = new Places(deps.shards, deps.clock, (error) => this.#tell('places were not given back', error));
     this.#clusters = new ClusterNames(deps.catalog);
     this.#slots = new ShardSlots(deps.shards, deps.slotsPerSet);
   }
 
+  /** Takes a partition with its lane. */
+  open(partition: number, lane: BusLane): void {
+    this.#lanes.open(partition, lane);
+    this.#tombstones.set(partition, new Tombstones(this.#deps.jobs, this.#deps.clock, partition));
+    this.#deps.telemetry.gauge('applier_partitions', this.#lanes.size);
+  }
+
+  has(partition: number): boolean {
+    return this.#lanes.has(partition);
+  }
+
+  /** Lets a partition go, whose batches have ended. */
+  async close(partition: number): Promise<void> {
+    this.#tombstones.delete(partition);
+    await this.#lanes.close(partition);
+    this.#deps.telemetry.gauge('applier_partitions', this.#lanes.size);
+    if (this.#lanes.size === 0) await this.#places.close();
+  }
+
   /** Applies a batch whole, or throws and has to be given it again. */
-  async apply(records: readonly BusRecord[], signal: AbortSignal): Promise<void> {
-    const last = records.at(-1);
-    if (last === undefined) return;
-    const { jobs, triggers, operations, clock, telemetry } = this.#deps;
-    const partition = this.#partition;
-    const works = await groupByJob(records, this.#clusters, telemetry);
-    const calendars = await this.#calendars(works);
-    const nowMs = clock.wallMs();
-    await writeJobs(works, { jobs, places: this.#places, partition, calendars, nowMs, signal });
+  apply(batch: ChangesBatch): Promise<void> {
+    if (batch.records.length === 0) return Promise.resolve();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#waiting.push({ ...batch, resolve, reject });
+    this.#deps.telemetry.gauge('applier_batches_waiting', this.#waiting.length);
+    if (!this.#running) void this.#rounds();
+    return promise;
+  }
+
+  /** It never rejects: what goes wrong is told to whoever gave the batch. */
+  async #rounds(): Promise<void> {
+    this.#running = true;
+    // Partitions whose records came in one answer of the bus hand them over one after the other.
+    await Promise.resolve();
+    while (this.#waiting.length > 0) {
+      const batches = this.#take();
+      this.#deps.telemetry.gauge('applier_batches_waiting', this.#waiting.length);
+      await this.#round(batches);
+    }
+    this.#running = false;
+  }
+
+  #take(): Waiting[] {
+    let changes = 0;
+    const fits = this.#waiting.findIndex(({ records }, index) => {
+      changes += records.length;
+      return index > 0 && changes > ROUND_CHANGES;
+    });
+    return this.#waiting.splice(0, fits === -1 ? this.#waiting.length : fits);
+  }
+
+  async #round(batches: readonly Waiting[]): Promise<void> {
+    try {
+      void this.#commit(await this.#store(batches));
+    } catch (error) {
+      if (batches.length === 1) batches[0]!.reject(error);
+      else for (const batch of batches) await this.#round([batch]);
+    }
+  }
+
+  async #store(batches: readonly Waiting[]): Promise<Stored[]> {
+    const { jobs, catalog, triggers, operations, clock, telemetry, answersPartitions } = this.#deps;
+    const grouped: { batch: Waiting; works: Work[] }[] = [];
+    for (const batch of batches) {
+      const works = await groupByJob(batch.partition, batch.records, this.#clusters, telemetry);
+      grouped.push({ batch, works });
+    }
+    const all = grouped.flatMap(({ works }) => works);
+    const isOver = (): boolean => batches.some(({ signal }) => signal.aborted);
+    await writeJobs(all, { jobs, catalog, places: this.#places, nowMs: clock.wallMs(), isOver });
     // Calendars are read again now that the jobs are stored. Whoever changes one lists its jobs after that: either this
     // read sees the new calendar, or that list has the job.
-    const now = await this.#calendars(works);
-    const done = works.flatMap(({ sequence }) => sequence.done);
+    const now = await calendarsNow(all, catalog);
     const [told] = await Promise.all([
-      addMembers(works, triggers, now, telemetry),
-      countOperations(operations, partition, done),
-    ]);
-    const next = last.offset + 1;
-    const offset = { group: APPLIER_GROUP, topic: TOPICS.changes, partition, next };
-    await this.#lane.commit(await this.#messages(works, told), [offset]);
-    for (const { outcome } of done) {
-      telemetry.count('changes_applied_total', { result: outcome.ok ? outcome.result : outcome.code });
-    }
-    await this.#afterCommit(works, next);
-  }
-
-  /** Gives the places held back, then lets the lane go. */
-  async close(): Promise<void> {
-    try {
-      await this.#places.giveBack();
-    } finally {
-      await this.#lane.close();
-    }
-  }
-
-  async #calendars(works: readonly Work[]): Promise<Calendars> {
-    const used = works.some(
-      ({ records, sequence }) =>
-        sequence.final?.bounds.calendars !== undefined ||
-        records.some(
-          ({ change: { action } }) => action.kind !== 'put' || action.definition.bounds.calendars !== undefined,
+      addMembers(all, triggers, now, telemetry),
+      ...grouped.map(({ batch, works }) =>
+        countOperations(
+          operations,
+          batch.partition,
+          works.flatMap(({ sequence }) => sequence.done),
         ),
-    );
-    return new Calendars(used ? await this.#deps.catalog.calendars() : []);
+      ),
+    ]);
+    await this.#slots.know(told.shards);
+    return grouped.map(({ batch, works }) => {
+      const { partition, holder, records } = batch;
+      const next = records.at(-1)!.offset + 1;
+      const offset = { group: APPLIER_GROUP, topic: TOPICS.changes, partition, next, holder };
+      return { batch, works, messages: messagesFor(works, told, this.#slots, answersPartitions), offset };
+    });
   }
 
-  async #messages(works: readonly Work[], told: Told): Promise<TopicMessages[]> {
-    await this.#slots.know(told.messages.map(({ shard }) => shard));
-    const fast: BusMessage[] = told.messages.map(({ shard, message }) => ({
-      partition: this.#slots.partition(shard),
-      key: `${shard}-${message.number}`,
-      value: encodeMessage(message),
-    }));
-    const answers = works.flatMap((work) =>
-      work.sequence.done.flatMap(({ offset, change, outcome, repeated }): BusMessage[] => {
-        if (change.replyTo === undefined) return [];
-        const { id, replyTo } = change;
-        const changed = outcome.ok && outcome.result !== 'unchanged' && !repeated;
-        const ownerFollows = changed && told.ownerFollows(work, offset, outcome.result === 'fired');
-        const answer: Answer = { v: 1, id, replyTo, from: 'applier', ownerFollows, outcome };
-        return [
-          { partition: partitionOf(replyTo, this.#deps.answersPartitions), key: replyTo, value: encodeMessage(answer) },
-        ];
-      }),
-    );
-    const batch = [
-      { topic: TOPICS.fast, messages: fast },
-      { topic: TOPICS.answers, messages: answers },
-    ];
-    return batch.filter(({ messages }) => messages.length > 0);
+  /** Commits a round. It never rejects. */
+  async #commit(round: readonly Stored[]): Promise<void> {
+    try {
+      const partitions = round.map(({ batch }) => batch.partition);
+      const messages = together(round.map((stored) => stored.messages));
+      const offsets = round.map(({ offset }) => offset);
+      await this.#lanes.commit(partitions, messages, offsets);
+      for (const stored of round) this.#done(stored);
+    } catch (error) {
+      if (round.length > 1) for (const stored of round) void this.#commit([stored]);
+      else await this.#refused(round[0]!, error);
+    }
+  }
+
+  async #refused({ batch }: Stored, error: unknown): Promise<void> {
+    try {
+      // Somebody else has the partition, or had it for a moment: only a lane that is opened anew can tell.
+      if (isCode(error, 'lane-fenced')) await this.#lanes.close(batch.partition);
+    } catch (closing) {
+      this.#tell('a fenced lane did not close cleanly', closing);
+    }
+    batch.reject(error);
   }
 
   /**
    * What may be lost with a crash: then a shard counts a few jobs more than it has, which a reconciliation mends, and
    * tombstones go a little later. Before the commit a repeat would take places away twice.
    */
-  async #afterCommit(works: readonly Work[], next: number): Promise<void> {
-    const { jobs, shards, clock } = this.#deps;
-    const ended = works.flatMap(({ sequence }) => sequence.done.flatMap((one) => one.ended));
-    const byShard = Map.groupBy(ended, (shard) => shard);
-    if (byShard.size > 0) await shards.addJobs([...byShard].map(([shard, { length }]) => ({ shard, jobs: -length })));
+  #done({ batch, works, offset }: Stored): void {
+    const { telemetry } = this.#deps;
+    for (const { sequence } of works) {
+      for (const { outcome, ended } of sequence.done) {
+        telemetry.count('changes_applied_total', { result: outcome.ok ? outcome.result : outcome.code });
+        this.#places.free(ended);
+      }
+    }
+    batch.resolve();
+    this.#tombstones
+      .get(batch.partition)
+      ?.committed(offset.next)
+      .catch((error: unknown) => this.#tell('tombstones were not swept', error));
+  }
 
-    const nowMs = clock.monotonicMs();
-    const last = this.#committed.at(-1);
-    if (last !== undefined && nowMs - last.atMs < SWEEP_EVERY_MS) return;
-    this.#committed.push({ atMs: nowMs, next });
-    const oldest = this.#committed[0]!;
-    if (nowMs - oldest.atMs < SWEEP_AFTER_MS) return;
-    this.#committed.shift();
-    await jobs.sweep(this.#partition, oldest.next, SWEEP_AT_ONCE);
+  #tell(message: string, error: unknown): void {
+    this.#deps.telemetry.event('warn', message, { error: String(error) });
   }
 }

@@ -1,4 +1,3 @@
-import { isCode } from '../core/errors.ts';
 import { APPLIER_GROUP, applierLaneId, TOPICS } from '../core/topics.ts';
 import { Applier, type ApplierDeps } from '../engine/apply.ts';
 import type { GroupMember } from '../ports/bus.ts';
@@ -19,8 +18,8 @@ export interface ApplierProcessDeps {
 const BATCH_RECORDS = 2_000;
 
 /**
- * Appliers of the changes partitions that the group gives to this process, each with the lane of its partition: opening it
- * fences whoever applied the partition before. Beside them runs the housekeeping.
+ * The applier of the changes partitions that the group gives to this process, each with its lane: opening it fences whoever
+ * applied the partition before. Beside it runs the housekeeping.
  */
 export function applierService(deps: ApplierProcessDeps): Service {
   return inOrder('applier', deps.telemetry, [appliers(deps), housekeeping(deps)]);
@@ -35,20 +34,16 @@ function appliers({ stores, clock, telemetry, installation }: ApplierProcessDeps
       slotsPerSet: installation.slotsPerSet,
       answersPartitions: await stores.bus.partitions(TOPICS.answers),
     };
-    const appliers = new Map<number, Applier>();
-    const open = async (partition: number): Promise<Applier> => {
-      const lane = await stores.bus.lane(applierLaneId(installation.id, partition));
-      const applier = new Applier(deps, partition, lane);
-      appliers.set(partition, applier);
-      telemetry.gauge('applier_partitions', appliers.size);
-      return applier;
+    const applier = new Applier(deps);
+    const opened = new Set<number>();
+    const open = async (partition: number): Promise<void> => {
+      applier.open(partition, await stores.bus.lane(applierLaneId(installation.id, partition)));
+      opened.add(partition);
     };
     const close = async (partition: number): Promise<void> => {
-      const applier = appliers.get(partition);
-      appliers.delete(partition);
-      telemetry.gauge('applier_partitions', appliers.size);
+      opened.delete(partition);
       try {
-        await applier?.close();
+        await applier.close(partition);
       } catch (error) {
         telemetry.event('warn', 'an applier did not close cleanly', { partition, error: String(error) });
       }
@@ -58,16 +53,11 @@ function appliers({ stores, clock, telemetry, installation }: ApplierProcessDeps
       async assigned({ partition }) {
         await open(partition);
       },
-      async batch({ partition, signal }, records) {
-        const applier = appliers.get(partition) ?? (await open(partition));
-        try {
-          for (let from = 0; from < records.length; from += BATCH_RECORDS) {
-            await applier.apply(records.slice(from, from + BATCH_RECORDS), signal);
-          }
-        } catch (error) {
-          // Somebody else has the partition, or had it for a moment: only a lane that is opened anew can tell.
-          if (isCode(error, 'lane-fenced')) await close(partition);
-          throw error;
+      async batch({ partition, signal, holder }, records) {
+        for (let from = 0; from < records.length; from += BATCH_RECORDS) {
+          // The lane is gone where somebody else has the partition, or had it for a moment: opened anew, it tells.
+          if (!applier.has(partition)) await open(partition);
+          await applier.apply({ partition, signal, holder, records: records.slice(from, from + BATCH_RECORDS) });
         }
       },
       async revoked({ partition }) {
@@ -76,7 +66,7 @@ function appliers({ stores, clock, telemetry, installation }: ApplierProcessDeps
     });
     return async () => {
       await member.close();
-      for (const partition of [...appliers.keys()]) await close(partition);
+      for (const partition of opened) await close(partition);
     };
   });
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { carillonError } from '../core/errors.ts';
 import type { ChangeOutcome } from '../core/job.ts';
 import { LIMITS } from '../core/limits.ts';
-import { type Answer, type Change, changeKey, encodeMessage } from '../core/messages.ts';
+import { type Answer, type AnsweredJob, type Change, changeKey, encodeMessage } from '../core/messages.ts';
 import { partitionOf } from '../core/murmur2.ts';
 import { TOPICS } from '../core/topics.ts';
 import type { Bus, BusMessage, BusProducer, SendFailure } from '../ports/bus.ts';
@@ -24,6 +24,12 @@ export interface ChangesDeps {
   queueMost?: number;
 }
 
+/** What the applier answered, with the job where that was wanted and the answer has it. */
+export interface Applied {
+  outcome: ChangeOutcome;
+  job: AnsweredJob | null;
+}
+
 /** A change as a route makes it; a random id is made up for it. */
 export type NewChange = Omit<Change, 'v' | 'id' | 'replyTo'> & { id?: string };
 
@@ -39,11 +45,11 @@ interface Waiting {
   message: BusMessage;
   /** `queued`: nothing has happened; `sending`: the bus has it and has not answered; `sent`: it is durable. */
   state: 'queued' | 'sending' | 'sent' | 'over';
-  /** The applier's outcome, while the owner's answer is waited for. */
-  applied: ChangeOutcome | null;
+  /** The applier's answer, while the owner's is waited for. */
+  applied: Applied | null;
   ownerDone: boolean;
-  promise: Promise<ChangeOutcome | null>;
-  resolve: (outcome: ChangeOutcome | null) => void;
+  promise: Promise<Applied | null>;
+  resolve: (applied: Applied | null) => void;
   reject: (error: Error) => void;
   cancelTimer: () => void;
 }
@@ -96,7 +102,7 @@ export class Changes implements Service {
    * no answer came in time. Throws `too-many-requests` and `unavailable` while the change is not in the topic; where the
    * bus itself cannot tell, the detail says so.
    */
-  submit(change: NewChange): Promise<ChangeOutcome | null> {
+  submit(change: NewChange): Promise<Applied | null> {
     const { clock, telemetry, incarnation } = this.#deps;
     if (this.#producer === null) throw carillonError('unavailable', 'the API is not started; nothing was done');
     const id = change.id ?? randomUUID();
@@ -112,7 +118,7 @@ export class Changes implements Service {
       state: 'queued',
       applied: null,
       ownerDone: false,
-      ...Promise.withResolvers<ChangeOutcome | null>(),
+      ...Promise.withResolvers<Applied | null>(),
       cancelTimer: () => {},
     };
     one.cancelTimer = clock.after(this.#deps.answerWaitMs ?? LIMITS.answerWaitMs, () => this.#timeOut(one));
@@ -173,7 +179,7 @@ export class Changes implements Service {
     return batch;
   }
 
-  #onAnswer({ id, from, ownerFollows, outcome }: Answer): void {
+  #onAnswer({ id, from, ownerFollows, outcome, job }: Answer): void {
     const one = this.#waiting.get(id);
     if (one === undefined) return;
     if (from === 'owner') {
@@ -182,14 +188,15 @@ export class Changes implements Service {
       if (one.applied !== null) this.#end(one, one.applied);
       return;
     }
+    const applied = { outcome, job: job ?? null };
     if (!ownerFollows || one.ownerDone) {
-      this.#end(one, outcome);
+      this.#end(one, applied);
       return;
     }
-    one.applied = outcome;
+    one.applied = applied;
     one.cancelTimer();
     const waitMs = this.#deps.ownerAnswerWaitMs ?? LIMITS.ownerAnswerWaitMs;
-    one.cancelTimer = this.#deps.clock.after(waitMs, () => this.#end(one, outcome));
+    one.cancelTimer = this.#deps.clock.after(waitMs, () => this.#end(one, applied));
   }
 
   #timeOut(one: Waiting): void {
@@ -205,7 +212,7 @@ export class Changes implements Service {
     this.#end(one, carillonError('unavailable', detail));
   }
 
-  #end(one: Waiting, end: ChangeOutcome | null | Error): void {
+  #end(one: Waiting, end: Applied | null | Error): void {
     if (one.state === 'over') return;
     one.state = 'over';
     one.cancelTimer();

@@ -3,17 +3,19 @@ import type { JobForm, JobPatch } from '../core/form/job-form.ts';
 import { type Read, readDefinition, readPatch } from '../core/form/read.ts';
 import { jobText } from '../core/form/show.ts';
 import type { ChangeOutcome, Cluster, Job, JobDefinition } from '../core/job.ts';
-import type { ChangeAction } from '../core/messages.ts';
+import type { AnsweredJob, ChangeAction } from '../core/messages.ts';
 import { Calendars } from '../engine/change/calendars.ts';
 import { checkDefinition } from '../engine/change/check.ts';
-import { patched } from '../engine/change/patch.ts';
+import { patched, wholeSchedule } from '../engine/change/patch.ts';
 import { nextEffective } from '../engine/change/timing.ts';
 import { ClusterNames } from '../engine/change/work.ts';
 import type { NewChange } from './changes.ts';
 import type { ApiDeps } from './deps.ts';
 
 /** A single write that was answered, or (null) that is in the topic and will be. */
-export type Written = { outcome: Extract<ChangeOutcome, { ok: true }>; job: Job | null; atMs: number } | null;
+export type Written = { outcome: Extract<ChangeOutcome, { ok: true }>; job: AnsweredJob | null; atMs: number } | null;
+
+const NO_CALENDARS = new Calendars();
 
 export interface WriteOptions {
   ifMatch?: number | '*' | undefined;
@@ -22,7 +24,7 @@ export interface WriteOptions {
   id?: string;
 }
 
-/** What routes do with jobs: check, send, wait, read back. */
+/** What routes do with jobs: check, send, wait for the answer, which has the job. */
 export class JobService {
   readonly #deps: ApiDeps;
   readonly #clusters: ClusterNames;
@@ -62,12 +64,19 @@ export class JobService {
     return this.#submit({ cluster, key, atMs, action }, options);
   }
 
-  /** A patch is checked over the job as it stands; the applier checks it again over the job as it finds it. */
+  /**
+   * What is wrong with a patch by itself is refused here; the applier checks it over the job as it finds it. Where that depends
+   * on the job as it stands (limits of its times, parts of its schedule, the number of its labels) it is checked over that
+   * here too, so that what is refused does not go through the topic.
+   */
   async patch(cluster: string, key: string, form: Read<JobPatch>, options: WriteOptions): Promise<Written> {
     const atMs = this.#deps.clock.wallMs();
     const fields = readPatch(form, atMs);
-    const job = await this.job(cluster, key);
-    await this.#check(cluster, key, patched(job, fields), atMs);
+    const schedule = fields.schedule === undefined ? undefined : wholeSchedule(fields.schedule);
+    if (fields.bounds !== undefined || schedule === null || fields.labels != null) {
+      const job = await this.job(cluster, key);
+      await this.#check(cluster, key, patched(job, fields), atMs);
+    } else if (schedule !== undefined) checkDefinition({ schedule, bounds: {} }, key, atMs, NO_CALENDARS);
     const paused = form.state === undefined ? {} : { paused: form.state === 'paused' };
     return this.#submit({ cluster, key, atMs, action: { kind: 'patch', fields, ...paused } }, options);
   }
@@ -77,13 +86,13 @@ export class JobService {
   }
 
   /** JSON text of a job as it is answered, with its next fire. */
-  async text(job: Job, more: Record<string, unknown> = {}): Promise<string> {
+  async text(job: AnsweredJob, more: Record<string, unknown> = {}): Promise<string> {
     const calendars = await this.calendars([job.bounds.calendars]);
     return jobText(job, this.nextFireMs(job, calendars), more);
   }
 
   /** Never in the past: an occurrence that is due at this moment is on its way, and the one after it is next. */
-  nextFireMs(job: Job, calendars: Calendars): number | null {
+  nextFireMs(job: AnsweredJob, calendars: Calendars): number | null {
     if (job.state !== 'enabled') return null;
     try {
       return nextEffective(job, Math.max(this.#deps.clock.wallMs(), job.cutMs), calendars);
@@ -106,16 +115,21 @@ export class JobService {
   }
 
   async #submit(change: NewChange, { ifMatch, id }: WriteOptions): Promise<Written> {
-    const outcome = await this.#deps.changes.submit({
+    const wanted = change.action.kind !== 'delete';
+    const applied = await this.#deps.changes.submit({
       ...change,
+      ...(wanted ? { wantsJob: true } : {}),
       ...(typeof ifMatch === 'number' ? { ifVersion: ifMatch } : {}),
       ...(id === undefined ? {} : { id }),
     });
-    if (outcome === null) return null;
+    if (applied === null) return null;
+    const { outcome } = applied;
     if (!outcome.ok) {
       throw carillonError(outcome.code, outcome.detail, outcome.field === undefined ? {} : { field: outcome.field });
     }
-    const job = await this.#deps.stores.jobs.get(change.cluster, change.key);
-    return { outcome, job: job?.deleted ? null : job, atMs: change.atMs };
+    const { cluster, key, atMs } = change;
+    if (applied.job !== null || !wanted) return { outcome, job: applied.job, atMs };
+    const job = await this.#deps.stores.jobs.get(cluster, key);
+    return { outcome, job: job?.deleted ? null : job, atMs };
   }
 }

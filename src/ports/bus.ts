@@ -92,6 +92,14 @@ export interface GroupOffset {
   topic: string;
   partition: number;
   next: number;
+  /** As it came with the partition: then the commit fails (`unavailable`) where another member has the partition by now. */
+  holder?: GroupHolder;
+}
+
+/** The member that holds a partition, in one generation of its group. */
+export interface GroupHolder {
+  generation: number;
+  member: string;
 }
 
 export interface BusLane {
@@ -125,6 +133,8 @@ export interface GroupPartition {
   /** Offset from which records will come: the committed one, or the first of the log. */
   next: number;
   signal: AbortSignal;
+  /** To be named with the offsets that a lane commits: one lane may then commit for all partitions that a member holds. */
+  holder: GroupHolder;
 }
 
 export interface GroupHandler {

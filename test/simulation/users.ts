@@ -150,8 +150,9 @@ export class Users {
         const { changes, process } = random.pick(apis);
         const atMs = process.clock.wallMs();
         const asked = (async () => await changes!.submit({ cluster, key, atMs, action, id }))().catch(() => null);
-        const outcome = await Promise.race([asked, time.wait(PATIENCE_MS).then(() => null)]);
-        if (outcome !== null) {
+        const applied = await Promise.race([asked, time.wait(PATIENCE_MS).then(() => null)]);
+        if (applied !== null) {
+          const { outcome } = applied;
           trace(`${action.kind} of ${cluster}/${key} was answered: ${JSON.stringify(outcome)}`);
           if (outcome.ok) oracle.answered(cluster, key, id);
           return this.#judge(action, outcome);

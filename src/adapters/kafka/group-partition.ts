@@ -28,7 +28,8 @@ export class PartitionWorker {
     this.name = name;
     this.#handler = handler;
     this.#telemetry = telemetry;
-    this.#partition = { topic: name.topic, partition: name.partition, next: 0, signal: this.#stop.signal };
+    const { topic, partition, generationId: generation, memberId: member } = name;
+    this.#partition = { topic, partition, next: 0, signal: this.#stop.signal, holder: { generation, member } };
     this.#ended = this.#run();
   }
 

@@ -6,7 +6,7 @@ import {
   txnOffsetCommitV4,
   type Writer,
 } from '@platformatic/kafka';
-import type { GroupOffset } from '../../ports/bus.ts';
+import type { GroupHolder, GroupOffset } from '../../ports/bus.ts';
 import type { Identity } from './record-batch.ts';
 
 /**
@@ -16,9 +16,8 @@ import type { Identity } from './record-batch.ts';
  */
 const END_TXN = { key: 26, version: 5 };
 const TXN_OFFSET_COMMIT = { key: 28, version: 5 };
-/** An offset that is stored by a transaction belongs to no generation of the group: the transactional id is the fence. */
-const NO_GENERATION = -1;
-const NO_MEMBER = '';
+/** An offset without a holder belongs to no generation of the group: then the transactional id alone is the fence. */
+const NOBODY: GroupHolder = { generation: -1, member: '' };
 
 /** Ends the transaction; a repeat with the same identity answers the same. Answers the identity of the next one. */
 export function endTransaction(
@@ -38,7 +37,10 @@ function endTxnAnswer(_correlation: number, key: number, version: number, reader
   return { producerId: reader.readInt64(), epoch: reader.readInt16() };
 }
 
-/** Stores offsets of one group in the open transaction. */
+/**
+ * Stores offsets of one group in the open transaction. The coordinator refuses those of a holder whose generation is over
+ * (KIP-447); whoever holds the partitions then waits, when it asks for the offset, for what is stored and not decided.
+ */
 export async function storeOffsets(
   connection: Connection,
   id: string,
@@ -54,8 +56,9 @@ export async function storeOffsets(
       committedLeaderEpoch: -1,
     })),
   }));
+  const { generation, member } = offsets[0]?.holder ?? NOBODY;
   const request = (): Writer =>
-    txnOffsetCommitV4.createRequest(id, group, producerId, epoch, NO_GENERATION, NO_MEMBER, null, topics);
+    txnOffsetCommitV4.createRequest(id, group, producerId, epoch, generation, member, null, topics);
   await send(connection, TXN_OFFSET_COMMIT, request, txnOffsetCommitV4.parseResponse);
 }
 

@@ -86,7 +86,9 @@ export class LocalMember implements GroupMember {
     const { log, clock } = this.#context;
     const { first } = offsetsOf(log, this.#topic)[partition]!;
     const next = Math.max(first, log.groups.committed(this.#group, this.#topic, partition) ?? first);
-    const given: GroupPartition = { topic: this.#topic, partition, next, signal };
+    // Nobody can lose a partition here while it works on it, so the holder needs no generation.
+    const holder = { generation: 0, member: this.#name };
+    const given: GroupPartition = { topic: this.#topic, partition, next, signal, holder };
     if (!(await this.#repeated(signal, async () => this.#handler.assigned?.(given)))) return;
     let reader = new LocalReader(log, clock, this.#topic, partition, next);
     signal.addEventListener('abort', () => void reader.close());

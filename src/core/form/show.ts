@@ -1,10 +1,10 @@
-import type { Job } from '../job.ts';
+import type { AnsweredJob } from '../messages.ts';
 import { formatInstant } from '../schedule/iso.ts';
 import type { Schedule } from '../schedule/types.ts';
 import type { JobView, ScheduleForm } from './job-form.ts';
 
 /** A job as it is answered, without its payload, whose text is put in as it is (`jobText`). */
-function viewOf(job: Job, nextFireMs: number | null): Omit<JobView, 'payload'> {
+function viewOf(job: AnsweredJob, nextFireMs: number | null): Omit<JobView, 'payload'> {
   const { bounds, counted } = job;
   return {
     cluster: job.cluster,
@@ -44,7 +44,7 @@ function showSchedule(schedule: Schedule): ScheduleForm {
 }
 
 /** JSON text of a job's answer; `more` are further members of this answer. The payload stands in it byte for byte. */
-export function jobText(job: Job, nextFireMs: number | null, more: Record<string, unknown> = {}): string {
+export function jobText(job: AnsweredJob, nextFireMs: number | null, more: Record<string, unknown> = {}): string {
   const head = JSON.stringify({ ...more, ...viewOf(job, nextFireMs) });
   return `${head.slice(0, -1)},"payload":${job.payload}}`;
 }

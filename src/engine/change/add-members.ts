@@ -10,9 +10,16 @@ const ADDS_AT_ONCE = 500;
 
 /** What goes to the owners of slots, and which changes they will answer. */
 export interface Told {
-  messages: { shard: number; message: FastMessage }[];
+  /** Shards of all messages; one may stand several times. */
+  shards: number[];
+  messagesOf: (work: Work) => readonly ShardMessage[];
   /** Whether the owner hears of this change of a work. */
   ownerFollows: (work: Work, offset: number, fired: boolean) => boolean;
+}
+
+export interface ShardMessage {
+  shard: number;
+  message: FastMessage;
 }
 
 /** Brings the works into the trigger store, shards side by side, and finds out what their owners must be told. */
@@ -27,12 +34,15 @@ export async function addMembers(
   const reached = new Set<Effect>();
   await Promise.all([...byShard].map(([shard, ofShard]) => addToShard(triggers, shard, ofShard, reached)));
 
-  const messages = works.flatMap((work) => [
-    ...effects.get(work)!.flatMap((one) => (reached.has(one) ? [{ shard: one.shard, message: one.message() }] : [])),
-    ...firesOf(work.sequence, calendars),
-  ]);
+  const messages = new Map<Work, ShardMessage[]>();
+  for (const [work, own] of effects) {
+    const told = own.filter((one) => reached.has(one)).map((one) => ({ shard: one.shard, message: one.message() }));
+    const all = [...told, ...firesOf(work.sequence, calendars)];
+    if (all.length > 0) messages.set(work, all);
+  }
   return {
-    messages,
+    shards: [...messages.values()].flatMap((own) => own.map(({ shard }) => shard)),
+    messagesOf: (work) => messages.get(work) ?? [],
     ownerFollows: (work, offset, fired) => {
       if (fired) return true;
       const effect = effects.get(work)?.find(({ untilOffset, answers }) => answers && offset <= untilOffset);

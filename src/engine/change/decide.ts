@@ -72,7 +72,9 @@ function decideAction(current: Job | null, change: Change, context: ChangeContex
   }
   const { action } = change;
   if (action.kind === 'put' && live === null) return create(current, change, action, context);
-  if (live === null) throw carillonError('job-not-found', `"${change.key}" in cluster "${change.cluster}"`);
+  if (live === null) {
+    throw carillonError('job-not-found', `"${change.key}" in cluster "${change.cluster}"`, { field: 'key' });
+  }
   switch (action.kind) {
     case 'put':
       return put(live, change, action, context);

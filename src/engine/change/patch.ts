@@ -43,10 +43,28 @@ export function patched(job: Job, patch: DefinitionPatch): JobDefinition {
   return definition as unknown as JobDefinition;
 }
 
+/** The member that each kind needs. */
+const NEEDED = { cron: 'expression', rate: 'everyMs', once: 'atMs' } as const;
+
+/**
+ * The schedule that a patch names with its kind and all that this kind needs; null where it changes only parts of the stored
+ * one. What it leaves out may still be kept of a stored one of the same kind.
+ *
+ * @throws as `patched`
+ */
+export function wholeSchedule(patch: Record<string, unknown>): Schedule | null {
+  const needed = NEEDED[patch['kind'] as Schedule['kind']] as string | undefined;
+  if (needed === undefined || patch[needed] === undefined || Object.values(patch).includes(null)) return null;
+  return checkedMembers({ ...patch } as unknown as Schedule);
+}
+
 function patchedSchedule(schedule: Schedule, patch: Record<string, unknown> | undefined): Schedule {
   if (patch === undefined) return schedule;
   const otherKind = patch['kind'] !== undefined && patch['kind'] !== schedule.kind;
-  const result = merged(otherKind ? {} : { ...schedule }, patch) as unknown as Schedule;
+  return checkedMembers(merged(otherKind ? {} : { ...schedule }, patch) as unknown as Schedule);
+}
+
+function checkedMembers(result: Schedule): Schedule {
   const members = MEMBERS[result.kind];
   const stranger = Object.keys(result).find((member) => !members?.includes(member));
   if (stranger !== undefined) {

@@ -1,12 +1,12 @@
 import { carillonError } from '../../core/errors.ts';
-import type { Delivery } from '../../core/job.ts';
+import type { Delivery, Place } from '../../core/job.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { PlaceBlock, ShardStore } from '../../ports/shard-store.ts';
+import type { ShardStore } from '../../ports/shard-store.ts';
 
 /** Blocks grow from the first to the second while they are used up, so a small installation holds few places back. */
 const BLOCK_FIRST = 16;
-const BLOCK_MOST = 500;
+const BLOCK_MOST = 2_000;
 /** How long a batch waits for the manager to make shards, in ms, and how often it asks. */
 const CAPACITY_WAIT_MS = 10_000;
 const CAPACITY_ASK_MS = 200;
@@ -14,34 +14,56 @@ const CAPACITY_ASK_MS = 200;
 const CAPACITY_REST_MS = 30_000;
 /** Held blocks are compared with the states of their shards this often, in ms, while places are wanted. */
 const COMPARE_EVERY_MS = 5_000;
+/** Places that jobs gave up are counted in their shards this long after the first of them, in ms, in one write. */
+const FREE_AFTER_MS = 1_000;
 
-/** Places for new jobs, taken in blocks and held in memory; what is left at the end is given back. */
+/** Numbers from `next` to `end`, exclusive. */
+interface Block {
+  shard: number;
+  next: number;
+  end: number;
+}
+
+/**
+ * Places for the new jobs of one process, taken in blocks and held in memory; what is left at the end is given back. Numbers
+ * are never used again, places are. A crash leaves the shards with a few jobs more in their counts than they have.
+ */
 export class Places {
   readonly #shards: ShardStore;
   readonly #clock: Clock;
-  readonly #blocks: Record<Delivery, PlaceBlock[]> = { 'at-least-once': [], 'exactly-once': [] };
+  readonly #blocks: Record<Delivery, Block[]> = { 'at-least-once': [], 'exactly-once': [] };
+  /** Jobs that left a shard and are still counted there. */
+  readonly #freed = new Map<number, number>();
+  #cancelTimer: (() => void) | null = null;
   #size = BLOCK_FIRST;
   #restUntilMs = 0;
   #comparedMs = Number.NEGATIVE_INFINITY;
+  readonly #onError: (error: unknown) => void;
 
-  constructor(shards: ShardStore, clock: Clock) {
+  /** `onError` is told of a failure that nobody waits for. */
+  constructor(shards: ShardStore, clock: Clock, onError: (error: unknown) => void) {
     this.#shards = shards;
     this.#clock = clock;
+    this.#onError = onError;
   }
 
-  /** Holds at least `wanted` places of a delivery, or as many as there are after a bounded wait; throws when it is ended. */
-  async hold(delivery: Delivery, wanted: number, signal: AbortSignal): Promise<void> {
+  /**
+   * Holds at least `wanted` places of a delivery, or as many as there are after a bounded wait.
+   * @throws `unavailable` when `isOver` says that whoever wants them has lost the right to
+   */
+  async hold(delivery: Delivery, wanted: number, isOver: () => boolean): Promise<void> {
     if (wanted === 0) return;
     await this.#leaveDraining();
     const blocks = this.#blocks[delivery];
-    let missing = wanted - blocks.reduce((sum, { count }) => sum + count, 0);
+    let missing = wanted - blocks.reduce((sum, { next, end }) => sum + end - next, 0);
     const endMs = this.#clock.monotonicMs() + CAPACITY_WAIT_MS;
-    while (missing > 0 && !signal.aborted) {
+    while (missing > 0 && !isOver()) {
       const asked = Math.min(BLOCK_MOST, Math.max(missing, this.#size));
       const block = await this.#shards.takePlaces(delivery, asked, LIMITS.shardJobs);
       if (block !== null) {
-        blocks.push(block);
-        missing -= block.count;
+        const { shard, firstNumber, count } = block;
+        blocks.push({ shard, next: firstNumber, end: firstNumber + count });
+        missing -= count;
         this.#size = Math.min(BLOCK_MOST, this.#size * 2);
         continue;
       }
@@ -51,20 +73,44 @@ export class Places {
         this.#restUntilMs = nowMs + CAPACITY_REST_MS;
         return;
       }
-      await this.#clock.sleep(CAPACITY_ASK_MS, signal);
+      await this.#clock.sleep(CAPACITY_ASK_MS);
     }
     // Whoever has the partition now decides; refusing for want of places would be a wrong answer.
-    if (signal.aborted) throw carillonError('unavailable', 'the partition was taken away while it waited for places');
+    if (isOver()) throw carillonError('unavailable', 'the partition was taken away while it waited for places');
   }
 
   /** One of the places held, or null. */
-  take(delivery: Delivery): { shard: number; number: number } | null {
-    const block = this.#blocks[delivery][0];
+  take(delivery: Delivery): Place | null {
+    const [block] = this.#blocks[delivery];
     if (block === undefined) return null;
-    const { shard, firstNumber: number } = block;
-    if (block.count === 1) this.#blocks[delivery].shift();
-    else this.#blocks[delivery][0] = { ...block, firstNumber: number + 1, count: block.count - 1 };
+    const { shard, next: number } = block;
+    block.next += 1;
+    if (block.next === block.end) this.#blocks[delivery].shift();
     return { shard, number };
+  }
+
+  /** Takes a place back that was never written anywhere. */
+  putBack(delivery: Delivery, { shard, number }: Place): void {
+    const blocks = this.#blocks[delivery];
+    const last = blocks.at(-1);
+    if (last?.shard === shard && last.end === number) last.end += 1;
+    else blocks.push({ shard, next: number, end: number + 1 });
+  }
+
+  /** Notes jobs that have left their shards for good. */
+  free(shards: readonly number[]): void {
+    if (shards.length === 0) return;
+    for (const shard of shards) this.#freed.set(shard, (this.#freed.get(shard) ?? 0) + 1);
+    this.#cancelTimer ??= this.#clock.after(FREE_AFTER_MS, () => {
+      this.#cancelTimer = null;
+      this.#writeFreed().catch(this.#onError);
+    });
+  }
+
+  async #writeFreed(): Promise<void> {
+    const changes = [...this.#freed].map(([shard, jobs]) => ({ shard, jobs: -jobs }));
+    this.#freed.clear();
+    if (changes.length > 0) await this.#shards.addJobs(changes);
   }
 
   /** Gives back the places of shards that take no jobs any more, so that they can become empty. */
@@ -79,13 +125,21 @@ export class Places {
     for (const [delivery, blocks] of Object.entries(this.#blocks)) {
       this.#blocks[delivery as Delivery] = blocks.filter(({ shard }) => !closing.has(shard));
     }
-    await this.#shards.addJobs(left.map(({ shard, count }) => ({ shard, jobs: -count })));
+    await this.#giveBack(left);
   }
 
-  /** Gives back what is held. Their numbers are not used again, their places are. */
-  async giveBack(): Promise<void> {
+  /** Gives back what is held, and writes what was noted. */
+  async close(): Promise<void> {
+    this.#cancelTimer?.();
+    this.#cancelTimer = null;
     const held = Object.values(this.#blocks).flat();
     for (const blocks of Object.values(this.#blocks)) blocks.length = 0;
-    if (held.length > 0) await this.#shards.addJobs(held.map(({ shard, count }) => ({ shard, jobs: -count })));
+    await this.#giveBack(held);
+    await this.#writeFreed();
+  }
+
+  async #giveBack(blocks: readonly Block[]): Promise<void> {
+    const bySize = blocks.map(({ shard, next, end }) => ({ shard, jobs: next - end }));
+    if (bySize.length > 0) await this.#shards.addJobs(bySize);
   }
 }

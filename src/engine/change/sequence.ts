@@ -18,10 +18,10 @@ export interface ChangeDone extends ChangeRecord {
   outcome: ChangeOutcome;
   /** The same request came before under another offset. */
   repeated: boolean;
-  /** It was applied by an earlier run of the same records that did not reach its commit. */
-  kept: boolean;
   /** Shards in which this change gave a place up. */
   ended: number[];
+  /** The job behind this change, as far as this run has decided it; null where it has not, and where there is none. */
+  job: Job | null;
 }
 
 /** What all changes of one key in one batch come to. */
@@ -99,7 +99,7 @@ export function applyInOrder(stored: Job | null, records: readonly ChangeRecord[
     }
     const ended = next === null ? [] : endedBy(current, next);
     current = next ?? current;
-    done.push({ ...record, outcome, repeated, kept: false, ended });
+    done.push({ ...record, outcome, repeated, ended, job: current?.deleted ? null : current });
   }
   const final = current === stored ? stored : withReplay(current!, done, former, left, tell);
   return { stored, final, done, first, last, former, left, tell };
@@ -149,7 +149,7 @@ function endedBy(before: Job | null, next: Job): number[] {
 function keptOutcome(stored: Job, record: ChangeRecord): ChangeDone {
   const kept = stored.replay?.outcomes.find(({ offset }) => offset === record.offset);
   const outcome = kept?.outcome ?? lastOutcome(stored);
-  return { ...record, outcome, repeated: kept?.repeated ?? false, kept: true, ended: [] };
+  return { ...record, outcome, repeated: kept?.repeated ?? false, ended: [], job: null };
 }
 
 function leftPlaces(tombstone: Job, former: Former, tell: boolean): LeftPlace[] {

@@ -7,6 +7,8 @@ import type { ChangeRecord, Sequence } from './sequence.ts';
 
 /** All changes of one job in a batch, and what they came to. */
 export interface Work {
+  /** Of the changes topic. */
+  partition: number;
   cluster: Cluster | null;
   key: string;
   records: ChangeRecord[];
@@ -31,8 +33,12 @@ export class ClusterNames {
   }
 }
 
-/** Groups the records of a batch by job. Bytes that are no change are counted and left out: they must not stop the rest. */
+/**
+ * Groups the records of one partition's batch by job. Bytes that are no change are counted and left out: they must not stop
+ * the rest.
+ */
 export async function groupByJob(
+  partition: number,
   records: readonly BusRecord[],
   clusters: ClusterNames,
   telemetry: Telemetry,
@@ -42,7 +48,7 @@ export async function groupByJob(
     const change = value === null ? null : decodeMessage<Change>(value);
     if (change === null || !isChange(change)) {
       telemetry.count('changes_unreadable_total');
-      telemetry.event('error', 'a change cannot be read and is left out', { offset });
+      telemetry.event('error', 'a change cannot be read and is left out', { partition, offset });
       continue;
     }
     const name = changeKey(change.cluster, change.key);
@@ -50,7 +56,7 @@ export async function groupByJob(
     if (work !== undefined) work.records.push({ offset, change });
     else {
       const cluster = await clusters.find(change.cluster);
-      works.set(name, { cluster, key: change.key, records: [{ offset, change }], sequence: NOT_YET });
+      works.set(name, { partition, cluster, key: change.key, records: [{ offset, change }], sequence: NOT_YET });
     }
   }
   for (const work of works.values()) if (work.cluster === null) work.sequence = refused(work.records);
@@ -73,8 +79,8 @@ function refused(records: readonly ChangeRecord[]): Sequence {
     ...record,
     outcome: { ok: false, code: 'cluster-not-found', detail: `"${record.change.cluster}"` } as const,
     repeated: false,
-    kept: false,
     ended: [],
+    job: null,
   }));
   return { ...NOT_YET, done };
 }

@@ -1,8 +1,9 @@
 import { carillonError } from '../../core/errors.ts';
-import type { Delivery, Job } from '../../core/job.ts';
+import type { Delivery, Job, Place } from '../../core/job.ts';
 import { changeKey } from '../../core/messages.ts';
+import type { CatalogStore } from '../../ports/catalog-store.ts';
 import type { JobStore } from '../../ports/job-store.ts';
-import type { Calendars } from './calendars.ts';
+import { Calendars } from './calendars.ts';
 import type { Places } from './places.ts';
 import { applyInOrder } from './sequence.ts';
 import type { Work } from './work.ts';
@@ -14,37 +15,54 @@ const JOBS_AT_ONCE = 5_000;
 
 export interface WriteContext {
   jobs: JobStore;
+  catalog: CatalogStore;
   places: Places;
-  partition: number;
-  calendars: Calendars;
   /** UTC ms. */
   nowMs: number;
-  signal: AbortSignal;
+  /** Whether a partition of these works was taken away. */
+  isOver: () => boolean;
 }
 
 /** Decides all works and writes their documents; those that lost a race are read and decided again. */
 export async function writeJobs(works: readonly Work[], context: WriteContext): Promise<void> {
-  const { jobs, places, partition, calendars, nowMs, signal } = context;
+  const { jobs, catalog, places, nowMs, isOver } = context;
   let open = works.filter(({ cluster }) => cluster !== null);
   for (let round = 0; open.length > 0; round++) {
     if (round === WRITE_ROUNDS) {
       throw carillonError('unavailable', 'jobs change under their applier; the batch is repeated');
     }
     const stored = await read(open, jobs);
+    const used = open.some(({ records }) => records.some(saysCalendars)) || [...stored.values()].some(hasCalendars);
+    const calendars = new Calendars(used ? await catalog.calendars() : []);
     for (const [delivery, wanted] of Object.entries(placesFor(open, stored))) {
-      await places.hold(delivery as Delivery, wanted, signal);
+      await places.hold(delivery as Delivery, wanted, isOver);
     }
     for (const work of open) {
       const { name, delivery } = work.cluster!;
       work.sequence = applyInOrder(stored.get(changeKey(name, work.key)) ?? null, work.records, {
-        partition,
+        partition: work.partition,
         calendars,
         nowMs,
-        takePlace: () => places.take(delivery),
+        takePlace: (): Place | null => places.take(delivery),
       });
     }
     open = await store(open, jobs);
   }
+}
+
+/** The calendars that stored works use, as they stand now; none are read where none are used. */
+export async function calendarsNow(works: readonly Work[], catalog: CatalogStore): Promise<Calendars> {
+  const used = works.some(({ sequence: { final } }) => final !== null && hasCalendars(final));
+  return new Calendars(used ? await catalog.calendars() : []);
+}
+
+function hasCalendars({ bounds }: Job): boolean {
+  return bounds.calendars !== undefined;
+}
+
+function saysCalendars({ change: { action } }: Work['records'][number]): boolean {
+  if (action.kind === 'put') return action.definition.bounds.calendars !== undefined;
+  return action.kind === 'patch' && action.fields.bounds?.calendars != null;
 }
 
 async function read(works: readonly Work[], jobs: JobStore): Promise<Map<string, Job>> {

@@ -88,8 +88,9 @@ async function putItem(
     }
     seen.add(key);
     const action = { kind: 'put', definition, ...(paused === undefined ? {} : { paused }) } as const;
-    const outcome = await changes.submit({ cluster, key, atMs, action });
-    if (outcome === null) return { key, result: 'accepted' };
+    const applied = await changes.submit({ cluster, key, atMs, action });
+    if (applied === null) return { key, result: 'accepted' };
+    const { outcome } = applied;
     if (!outcome.ok) throw new CarillonError(outcome.code, outcome.detail, placeOf(outcome.field));
     return { key, result: outcome.result as 'created' | 'updated' | 'unchanged', version: outcome.version };
   } catch (error) {

@@ -160,8 +160,10 @@ export class Moving {
     if (crash !== undefined) this.#applier = null;
     this.#applier ??= await this.#newApplier(wrap);
     const { signal } = new AbortController();
+    const holder = { generation: 1, member: 'm' };
     for (let from = 0; from < records.length; from += batch) {
-      await this.#through(this.#applier.apply(records.slice(from, from + batch), signal));
+      const part = records.slice(from, from + batch);
+      await this.#through(this.#applier.apply({ partition: 0, records: part, signal, holder }));
     }
   }
 
@@ -176,21 +178,19 @@ export class Moving {
       },
     };
     const { jobs, catalog, shards, operations, triggers } = this.stores;
-    return new Applier(
-      {
-        jobs: wrap(jobs),
-        catalog: wrap(catalog),
-        shards: wrap(shards),
-        operations: wrap(operations),
-        triggers: wrap(triggers),
-        clock: this.clock,
-        telemetry: this.told,
-        slotsPerSet: SLOTS,
-        answersPartitions: 1,
-      },
-      0,
-      wrap(noted),
-    );
+    const applier = new Applier({
+      jobs: wrap(jobs),
+      catalog: wrap(catalog),
+      shards: wrap(shards),
+      operations: wrap(operations),
+      triggers: wrap(triggers),
+      clock: this.clock,
+      telemetry: this.told,
+      slotsPerSet: SLOTS,
+      answersPartitions: 1,
+    });
+    applier.open(0, wrap(noted));
+    return applier;
   }
 
   /** One round of the mover, which dies at a call and is followed by a new one. */

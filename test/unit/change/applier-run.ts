@@ -125,10 +125,12 @@ export class ApplierRun {
       slotsPerSet: SLOTS,
       answersPartitions: 1,
     };
-    const applier = new Applier(deps, 0, wrap(noted));
+    const applier = new Applier(deps);
+    applier.open(0, wrap(noted));
     const { signal } = new AbortController();
+    const holder = { generation: 1, member: 'm' };
     for (let from = 0; from < records.length; from += batch)
-      await applier.apply(records.slice(from, from + batch), signal);
+      await applier.apply({ partition: 0, records: records.slice(from, from + batch), signal, holder });
   }
 
   /** Everything that others can see, without the numbers of places, which depend on how often places were taken. */

@@ -1,0 +1,66 @@
+import { type Answer, encodeMessage } from '../../core/messages.ts';
+import { partitionOf } from '../../core/murmur2.ts';
+import { TOPICS } from '../../core/topics.ts';
+import type { BusMessage, TopicMessages } from '../../ports/bus.ts';
+import type { Told } from './add-members.ts';
+import type { ChangeDone } from './sequence.ts';
+import type { ShardSlots } from './shard-slots.ts';
+import type { Work } from './work.ts';
+
+/**
+ * Most bytes of an answer with its job in it. Larger jobs are read by whoever asked: a batch of changes of large jobs would
+ * fill the answers topic, which every API process reads whole.
+ */
+const ANSWER_BYTES = 16 * 1024;
+
+export interface AppliedMessages {
+  fast: readonly BusMessage[];
+  answers: readonly BusMessage[];
+}
+
+/** What the owners of slots and those who asked are told: the messages to the fast path and the answers. */
+export function messagesFor(
+  works: readonly Work[],
+  told: Told,
+  slots: ShardSlots,
+  answersPartitions: number,
+): AppliedMessages {
+  const fast: BusMessage[] = [];
+  const answers: BusMessage[] = [];
+  for (const work of works) {
+    for (const { shard, message } of told.messagesOf(work)) {
+      const key = `${shard}-${message.number}`;
+      fast.push({ partition: slots.partition(shard), key, value: encodeMessage(message) });
+    }
+    for (const done of work.sequence.done) {
+      const { replyTo } = done.change;
+      if (replyTo === undefined) continue;
+      const value = encodedAnswer(done, replyTo, ownerFollows(work, done, told));
+      answers.push({ partition: partitionOf(replyTo, answersPartitions), key: replyTo, value });
+    }
+  }
+  return { fast, answers };
+}
+
+/** The messages of several batches as one. */
+export function together(all: readonly AppliedMessages[]): TopicMessages[] {
+  const batch = [
+    { topic: TOPICS.fast, messages: all.flatMap(({ fast }) => fast) },
+    { topic: TOPICS.answers, messages: all.flatMap(({ answers }) => answers) },
+  ];
+  return batch.filter(({ messages }) => messages.length > 0);
+}
+
+function ownerFollows(work: Work, { offset, outcome, repeated }: ChangeDone, told: Told): boolean {
+  const changed = outcome.ok && outcome.result !== 'unchanged' && !repeated;
+  return changed && told.ownerFollows(work, offset, outcome.result === 'fired');
+}
+
+function encodedAnswer({ change, outcome, job }: ChangeDone, replyTo: string, ownerFollows: boolean): Uint8Array {
+  const answer: Answer = { v: 1, id: change.id, replyTo, from: 'applier', ownerFollows, outcome };
+  const wanted = change.wantsJob && outcome.ok && job !== null && job.payload.length < ANSWER_BYTES;
+  if (!wanted) return encodeMessage(answer);
+  const { replay: _, position: __, ...answered } = job;
+  const whole = encodeMessage({ ...answer, job: answered });
+  return whole.length <= ANSWER_BYTES ? whole : encodeMessage(answer);
+}
