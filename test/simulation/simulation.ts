@@ -38,7 +38,7 @@ const QUIET_MS = 60_000;
 /** When nothing was wrong for this long, in ms, waits become long. */
 const CALM_AFTER_MS = 6_000;
 /** The firing loop waits so long when nothing is due, in ms: the one wait that may last until something is. */
-const IDLE_MS = 20;
+const IDLE_MS = 50;
 /** Sessions are renewed so often, in ms: they are not to be lost. */
 const SESSION_MS = 500;
 /** How long short waits may last while all is calm, in ms, but those of sessions. */
