@@ -5,7 +5,7 @@ import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
 import { Batch, type Item } from './batch.ts';
 import { openCursor } from './cursors.ts';
 import { FLIGHT, type Live, READY, WAITING } from './entries.ts';
-import { hasPaid, place, remove, settle, stand, standFirst } from './movement.ts';
+import { cursorCovers, hasPaid, place, remove, settle, stand, standFirst } from './movement.ts';
 import { nextIn, type Plan, type Position, positionAfter, type Segment } from './plan.ts';
 import type { SlotState } from './slot-state.ts';
 
@@ -234,7 +234,9 @@ function push(slot: SlotState, batch: Batch, live: Live, item: Item): void {
     batch.oldestMs = Math.min(batch.oldestMs, entries.effectiveMs[item.entry]!);
   }
   const { after } = item;
-  const paysAll = live.cursor !== null || hasPaid(slot, live, after?.segment ?? 0, after?.effectiveMs ?? null);
+  const segment = after?.segment ?? 0;
+  const paysAll =
+    (after !== null && cursorCovers(live, segment)) || hasPaid(slot, live, segment, after?.effectiveMs ?? null);
   if (live.hold !== null && paysAll) live.hold.paidBy = batch;
 }
 

@@ -38,13 +38,21 @@ export function hasPaid(slot: SlotState, live: Live, segment: number, effectiveM
   return effectiveMs === null || (effectiveMs > slot.mark.t && live.segments[segment]!.plan === live.current);
 }
 
+/**
+ * Whether a cursor answers for all that is owed from `segment` on: it tells from when, but not by which version, and the next
+ * owner finds only the one in force in the store. Of a version before it knows by the message, which must stay uncovered.
+ */
+export function cursorCovers({ cursor, segments, current }: Live, segment: number): boolean {
+  return cursor !== null && (segments[segment] === undefined || segments[segment].plan === current);
+}
+
 /** `offset` is that of the message that moved the entry, if one did: it holds its place while it is not paid. */
 export function settle(slot: SlotState, entry: number, offset = -1): void {
   const live = slot.entries.live[entry]!;
   const next = slot.entries.nominalMs[entry] === NO_OCCURRENCE ? null : slot.entries.effectiveMs[entry]!;
   const paid = hasPaid(slot, live, 0, next);
   if (live.cursor !== null && needsNoCursor(slot, next, slot.mark.t)) closeCursor(slot, entry);
-  if (paid || live.cursor !== null) {
+  if (paid || cursorCovers(live, 0)) {
     if (live.hold !== null) live.hold.open = false;
     live.hold = null;
   } else if (live.hold === null && offset >= 0) {

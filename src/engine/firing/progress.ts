@@ -8,7 +8,7 @@ import { laggingAt } from '../rebuild/lost.ts';
 import type { Batch } from './batch.ts';
 import { keyOf, movedCursor, needsNoCursor, openCursor } from './cursors.ts';
 import { READY } from './entries.ts';
-import { settle } from './movement.ts';
+import { cursorCovers, settle } from './movement.ts';
 import type { SlotState, Watermark } from './slot-state.ts';
 
 /**
@@ -73,7 +73,7 @@ function passBehind(slot: SlotState, batch: Batch): void {
     const live = entries.live[entry]!;
     if (live.run !== null || live.cursor !== null || after === null || after.effectiveMs > upToMs) continue;
     openCursor(slot, entry, 'behind', upToMs);
-    if (live.hold !== null) live.hold.paidBy = batch;
+    if (live.hold !== null && cursorCovers(live, after.segment)) live.hold.paidBy = batch;
   }
 }
 

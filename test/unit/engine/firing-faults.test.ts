@@ -258,4 +258,21 @@ describe.each(['at-least-once', 'exactly-once'] as const)('faults, %s', (deliver
     expect(ids.length - new Set(ids).size).toBeLessThanOrEqual(delivery === 'exactly-once' ? 0 : 2);
     expect(new Set(ids).size).toBe(11);
   });
+
+  test('times of a version before, owed behind a cursor, outlive their owner', async () => {
+    const world = await World.open(delivery, { topic: false });
+    const runner = await world.adopted();
+    await world.put('a', { schedule: rate(1_000), misfire: { mode: 'all' } });
+    await world.run(runner, 3_500, 100);
+    await world.change('a', { schedule: rate(1_000, T0 + 10_000) });
+    await world.run(runner, 1_500, 100);
+    runner.drop('crash');
+    await world.makeTopic();
+    const next = await world.adopted();
+    await world.run(next, 9_000, 100);
+    expect(await world.timesOf('a')).toEqual([
+      ...every(1_000, T0 + 1_000, T0 + 3_000),
+      ...every(1_000, T0 + 10_000, T0 + 14_000),
+    ]);
+  });
 });
