@@ -65,6 +65,8 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
   horizons_moved_total: { type: 'counter', help: 'Horizons found where their owner had not left them' },
   shards_lost_total: { type: 'counter', help: 'Shards of which the trigger store did not have everything, by reason' },
   shards_rebuilt_total: { type: 'counter', help: 'Shards rebuilt from the job store, progress and the wheel' },
+  jobs_compared_total: { type: 'counter', help: 'Jobs compared between the job store and the trigger store' },
+  drift_total: { type: 'counter', help: 'Jobs that the trigger store lacked or had too many, by kind (lacking, surplus)' },
   changes_untold_total: { type: 'counter', help: 'Changes found in the job store that nobody had told the owner of' },
   takeovers_total: { type: 'counter', help: 'Takeovers of a slot' },
   slots_lost_total: { type: 'counter', help: 'Slots that a worker lost to another owner' },

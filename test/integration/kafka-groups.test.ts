@@ -1,7 +1,7 @@
 import { Connection } from '@platformatic/kafka';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import type { GroupPartition } from '../../src/ports/bus.ts';
-import { brokers, message, openBus, unique } from './kafka-opening.ts';
+import type { GroupHandler, GroupHolder, GroupPartition } from '../../src/ports/bus.ts';
+import { brokers, committedKeys, message, openBus, unique } from './kafka-opening.ts';
 
 const END_TXN = 26;
 const HEARTBEAT = 12;
@@ -47,6 +47,40 @@ describe.skipIf(brokers === null)('groups on Kafka', () => {
     expect(await given.promise).toBe(2);
     expect(await read.promise).toEqual(['c']);
     await member.close();
+  });
+
+  test('an offset of a holder that holds the partition no more is refused, whatever lane stores it', async () => {
+    const topic = unique('held');
+    const group = unique('group');
+    const bus = openBus();
+    await bus.ensureTopics([{ name: topic, partitions: 2 }]);
+    const held: { partition: number; holder: GroupHolder }[] = [];
+    let wanted = 2;
+    let given = Promise.withResolvers<void>();
+    const handler: GroupHandler = {
+      async assigned({ partition, holder }) {
+        held.push({ partition, holder });
+        if (held.length === wanted) given.resolve();
+      },
+      async batch() {},
+    };
+    const first = await bus.join(group, topic, handler);
+    await given.promise;
+    const former = held.find(({ partition }) => partition === 1)!.holder;
+    // Another member: all partitions are given out anew.
+    wanted = 4;
+    given = Promise.withResolvers();
+    const second = await openBus().join(group, topic, handler);
+    await given.promise;
+    const now = held.findLast(({ partition }) => partition === 1)!.holder;
+    const lane = await bus.lane(unique('lane'));
+    const stored = { group, topic, partition: 1 };
+    const late = lane.commit([{ topic, messages: [message('late')] }], [{ ...stored, next: 7, holder: former }]);
+    await expect(late).rejects.toMatchObject({ code: 'unavailable' });
+    await lane.commit([{ topic, messages: [message('right')] }], [{ ...stored, next: 0, holder: now }]);
+    expect(await committedKeys(bus, topic)).toEqual(['right']);
+    await first.close();
+    await second.close();
   });
 
   test('O-KF-03: a batch that lasts longer than the session does not cost the membership', async () => {
