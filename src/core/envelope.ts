@@ -42,6 +42,8 @@ export interface TriggerHead {
   value: Uint8Array;
   /** Constant headers; null: the compact envelope. */
   headers: Readonly<Record<string, string>> | null;
+  /** What a bus keeps of it in a form of its own; null: nothing yet. */
+  kept: unknown;
 }
 
 const encoder = new TextEncoder();
@@ -67,6 +69,7 @@ export function triggerHead(
     key,
     value: encoder.encode(payload),
     headers: cluster.envelope === 'compact' ? null : headers,
+    kept: null,
   };
 }
 

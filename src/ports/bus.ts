@@ -1,3 +1,5 @@
+import type { TriggerHead } from '../core/envelope.ts';
+
 /**
  * The bus: topics of partitions, each an ordered log. Kafka in cluster mode, a table in embedded mode.
  *
@@ -63,6 +65,22 @@ export interface BusRecord extends BusMessage {
   headers: Readonly<Record<string, string>>;
 }
 
+/**
+ * Triggers on their way into one `send` or `commit`, without an object for each of them: a bus that keeps records as bytes
+ * writes them here at once. What it was made for must take it in the same turn of the event loop.
+ */
+export interface TriggerBatch {
+  /** Records and (roughly) bytes so far. */
+  readonly count: number;
+  readonly bytes: number;
+  /** One occurrence of a job at a place (shard and number); times in UTC ms. */
+  add(topic: string, head: TriggerHead, shard: number, number: number, nominalMs: number, effectiveMs: number): void;
+  /** A record of any other form. */
+  message(topic: string, message: BusMessage): void;
+  /** A part of what `send` or `commit` takes. */
+  toMessages(): readonly TopicMessages[];
+}
+
 export interface TopicMessages {
   topic: string;
   messages: readonly BusMessage[];
@@ -70,17 +88,19 @@ export interface TopicMessages {
 
 /**
  * Why records of one partition could not be sent, for certain. `topic-unknown`: none of the batch for this partition is
- * durable. `record-too-large`: those that `records` names are not; all others are.
+ * durable. `record-too-large`: those that `places` names are not; all others are.
  */
 export interface SendFailure {
   topic: string;
   partition: number;
   code: 'topic-unknown' | 'record-too-large';
-  /** Of `record-too-large`: the very messages that were given and are too large. */
-  records?: readonly BusMessage[];
+  /** Of `record-too-large`: places of the records among those of the call for this partition, in their order, from 0. */
+  places?: readonly number[];
 }
 
 export interface BusProducer {
+  /** Begins triggers for one `send`; absent: this bus takes them as messages. */
+  triggers?(): TriggerBatch;
   /** Answers the definite failures (empty: all is durable); throws `unavailable` when the outcome is unknown. */
   send(batch: readonly TopicMessages[]): Promise<SendFailure[]>;
   close(): Promise<void>;
@@ -104,6 +124,8 @@ export interface GroupHolder {
 
 export interface BusLane {
   readonly id: string;
+  /** Begins triggers for the next `commit`, while none runs; absent: this bus takes them as messages. */
+  triggers?(): TriggerBatch;
   /**
    * Throws `lane-fenced`, or another error when it was certainly not committed: `topic-unknown` or `record-too-large` for
    * what cannot be written, else `unavailable`. One commit at a time.

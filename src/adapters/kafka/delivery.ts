@@ -1,27 +1,19 @@
 import type { CarillonError } from '../../core/errors.ts';
-import type { BusMessage, SendFailure } from '../../ports/bus.ts';
+import type { SendFailure } from '../../ports/bus.ts';
 
 /** One call of `send`: it is answered when every record of it is durable or failed. */
 export class Delivery {
   readonly startedMs = performance.now();
   readonly #done = Promise.withResolvers<SendFailure[]>();
   readonly #failures = new Map<string, SendFailure>();
-  readonly #total: number;
-  #open: number;
+  #open = 0;
   #error: CarillonError | null = null;
 
-  constructor(records: number) {
-    this.#total = records;
+  /** Answers when all of so many records are. To be called once, before any of them is. */
+  answer(records: number): Promise<SendFailure[]> {
     this.#open = records;
     if (records === 0) this.#done.resolve([]);
-  }
-
-  get answer(): Promise<SendFailure[]> {
     return this.#done.promise;
-  }
-
-  get records(): number {
-    return this.#total;
   }
 
   acknowledged(records: number): void {
@@ -32,12 +24,13 @@ export class Delivery {
   }
 
   /** These records failed, for certain; of `record-too-large` they are named, since the others go out. */
-  refused(topic: string, partition: number, code: SendFailure['code'], messages: readonly BusMessage[]): void {
+  refused(topic: string, partition: number, code: SendFailure['code'], { first, count }: Chunk): void {
     const key = `${topic}/${partition}/${code}`;
-    const records = [...(this.#failures.get(key)?.records ?? []), ...messages];
+    const own = Array.from({ length: count }, (_, i) => first + i);
+    const places = [...(this.#failures.get(key)?.places ?? []), ...own];
     const failure = { topic, partition, code };
-    this.#failures.set(key, code === 'record-too-large' ? { ...failure, records } : failure);
-    this.acknowledged(messages.length);
+    this.#failures.set(key, code === 'record-too-large' ? { ...failure, places } : failure);
+    this.acknowledged(count);
   }
 
   /** What became of these records is not known, or they failed in a way that nobody can mend record by record. */
@@ -47,12 +40,24 @@ export class Delivery {
   }
 }
 
-/** Records of one delivery for one partition, in order. */
+/** Records of one delivery for one partition that stand beside each other in a batch. */
 export interface Chunk {
   delivery: Delivery;
-  messages: readonly BusMessage[];
+  /** Place of the first of them among the records of the delivery for this partition. */
+  first: number;
+  count: number;
 }
 
-export function recordsIn(chunks: readonly Chunk[]): number {
-  return chunks.reduce((sum, { messages }) => sum + messages.length, 0);
+/** Parts chunks before the `at`th record of all. */
+export function partChunks(chunks: readonly Chunk[], at: number): [Chunk[], Chunk[]] {
+  const [before, after]: [Chunk[], Chunk[]] = [[], []];
+  let left = at;
+  for (const chunk of chunks) {
+    const { delivery, first, count } = chunk;
+    const here = Math.min(left, count);
+    if (here > 0) before.push({ delivery, first, count: here });
+    if (here < count) after.push({ delivery, first: first + here, count: count - here });
+    left -= here;
+  }
+  return [before, after];
 }

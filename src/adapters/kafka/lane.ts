@@ -1,11 +1,12 @@
 import { apiVersionsV4, type Connection, type ConnectionPool, initProducerIdV5 } from '@platformatic/kafka';
 import { type CarillonError, carillonError, isCode } from '../../core/errors.ts';
-import type { BusLane, GroupOffset, TopicMessages } from '../../ports/bus.ts';
+import type { BusLane, GroupOffset, TopicMessages, TriggerBatch } from '../../ports/bus.ts';
 import { type Broker, type Cluster, PATIENCE_MS } from './cluster.ts';
 import { codesOf, describe, EPOCH_CODES, unavailable } from './protocol-errors.ts';
 import type { Identity } from './record-batch.ts';
 import { Sender } from './sender.ts';
 import { endTransaction, storeOffsets } from './transaction.ts';
+import type { EncodedTriggers } from './trigger-batch.ts';
 
 /**
  * A lane rests this long after its end, in ms. An end is answered when it is decided; the marks that show the records to
@@ -55,6 +56,8 @@ class KafkaLane implements BusLane {
   #identity: Identity;
   /** When the last transaction was ended, monotonic ms. */
   #endedMs = Number.NEGATIVE_INFINITY;
+  /** Triggers for the next commit, whose batches are being written. */
+  #begun: EncodedTriggers | null = null;
   #running = false;
   #fenced: CarillonError | null = null;
   #closed = false;
@@ -73,11 +76,23 @@ class KafkaLane implements BusLane {
     });
   }
 
+  triggers(): TriggerBatch {
+    if (this.#running) throw carillonError('internal', `lane ${this.id} is used by two commits at a time`);
+    this.#sender.restart(this.#identity);
+    this.#begun = this.#sender.triggers();
+    return this.#begun;
+  }
+
   async commit(batch: readonly TopicMessages[], offsets: readonly GroupOffset[] = []): Promise<void> {
     if (this.#closed) throw carillonError('unavailable', `lane ${this.id} is closed`);
     if (this.#fenced !== null) throw this.#fenced;
     if (this.#running) throw carillonError('internal', `lane ${this.id} is used by two commits at a time`);
-    if (offsets.length === 0 && batch.every(({ messages }) => messages.length === 0)) return;
+    const begun = this.#begun;
+    this.#begun = null;
+    if (begun === null || !batch.includes(begun)) {
+      if (offsets.length === 0 && batch.every(({ messages }) => messages.length === 0)) return;
+      this.#sender.restart(this.#identity);
+    }
     this.#running = true;
     try {
       await this.#transaction(batch, offsets);
@@ -101,7 +116,6 @@ class KafkaLane implements BusLane {
   async #transaction(batch: readonly TopicMessages[], offsets: readonly GroupOffset[]): Promise<void> {
     const restMs = this.#endedMs + REST_MS - performance.now();
     if (restMs > 0) await this.#cluster.pause(Math.ceil(restMs));
-    this.#sender.restart(this.#identity);
     const failure = await this.#fill(batch, offsets);
     if (failure === null) return this.#end(true);
     if (isCode(failure, 'lane-fenced')) {

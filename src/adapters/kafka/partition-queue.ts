@@ -1,55 +1,131 @@
 import type { CarillonError } from '../../core/errors.ts';
-import type { SendFailure } from '../../ports/bus.ts';
-import type { Chunk } from './delivery.ts';
-import { recordsIn } from './delivery.ts';
-import type { Identity, RecordBatchEncoder } from './record-batch.ts';
+import type { BusMessage, SendFailure } from '../../ports/bus.ts';
+import { type Chunk, type Delivery, partChunks } from './delivery.ts';
+import { type Identity, RecordBatchEncoder } from './record-batch.ts';
 
 /** Bytes of a batch: below max.message.bytes, whose default is 1,048,588. A single larger record stands alone. */
 const BATCH_BYTES = 1_000_000;
+/** A batch that the broker found too large is halved; each one that it takes lets the next grow by this factor. */
+const GROWTH = 1.1;
 
-/** A record batch on its way. Its bytes stay the same over repeats, so that the broker knows it again. */
+/** A record batch that is filled, waits or is on its way. */
 interface Batch {
+  encoder: RecordBatchEncoder;
   chunks: Chunk[];
+}
+
+/** The batch on its way. Its bytes stay the same over repeats, so that the broker knows it again. */
+interface Flight extends Batch {
   bytes: Buffer;
-  count: number;
   firstSentMs: number;
   attempts: number;
   /** An attempt had no answer: the records may be in the log. */
   uncertain: boolean;
 }
 
+/** Buffers of batches, used again: a new one of 1 MB costs more than the records in it. */
+export class Buffers {
+  static readonly #KEPT = 32;
+  readonly #spare: RecordBatchEncoder[] = [];
+
+  take(): RecordBatchEncoder {
+    const encoder = this.#spare.pop() ?? new RecordBatchEncoder();
+    encoder.begin(0);
+    return encoder;
+  }
+
+  give(encoder: RecordBatchEncoder): void {
+    if (this.#spare.length < Buffers.#KEPT) this.#spare.push(encoder);
+  }
+}
+
+/** Where records of one delivery go in one partition. */
+export interface Place {
+  readonly queue: PartitionQueue;
+  readonly delivery: Delivery;
+  /** The batch that took the last record, and its chunk of this delivery. */
+  batch: Batch | null;
+  chunk: Chunk | null;
+  /** Records so far. */
+  count: number;
+}
+
 /**
  * What waits for one partition, in order, and the one batch that is on its way: with one at a time a repeat can neither
- * overtake nor be overtaken.
+ * overtake nor be overtaken. Records are written into the last batch as they come, whoever sends them, so that those of many
+ * calls go as one.
  */
 export class PartitionQueue {
   readonly topic: string;
   readonly partition: number;
   /** Null: a new one is needed, since the broker's count of sequences is not known any more. */
   identity: Identity | null;
-  batch: Batch | null = null;
-  #chunks: Chunk[] = [];
+  flight: Flight | null = null;
+  readonly #buffers: Buffers;
+  #open: Batch | null = null;
+  #waiting: Batch[] = [];
   #sequence = 0;
-  /** Records of the next batch at most: halved when the broker finds one too large, doubled when one went through. */
-  #limit = Number.MAX_SAFE_INTEGER;
+  #limitBytes = BATCH_BYTES;
 
-  constructor(topic: string, partition: number, identity: Identity | null) {
+  constructor(topic: string, partition: number, identity: Identity | null, buffers: Buffers) {
     this.topic = topic;
     this.partition = partition;
     this.identity = identity;
+    this.#buffers = buffers;
   }
 
-  push(chunk: Chunk): void {
-    this.#chunks.push(chunk);
+  place(delivery: Delivery): Place {
+    return { queue: this, delivery, batch: null, chunk: null, count: 0 };
+  }
+
+  append(place: Place, message: BusMessage): void {
+    if (!this.#openFor(place).encoder.append(message, this.#limitBytes)) {
+      this.#next(place).encoder.append(message, this.#limitBytes);
+    }
+    this.#counted(place);
+  }
+
+  /** As `RecordBatchEncoder.appendContent`: the hot path. */
+  appendContent(place: Place, first: Uint8Array, last: Uint8Array): void {
+    if (!this.#openFor(place).encoder.appendContent(first, last, this.#limitBytes)) {
+      this.#next(place).encoder.appendContent(first, last, this.#limitBytes);
+    }
+    this.#counted(place);
+  }
+
+  #openFor(place: Place): Batch {
+    const open = this.#open;
+    if (open !== null && open === place.batch) return open;
+    this.#open = open ?? { encoder: this.#buffers.take(), chunks: [] };
+    place.batch = this.#open;
+    place.chunk = null;
+    return this.#open;
+  }
+
+  /** The open batch is full: another one. */
+  #next(place: Place): Batch {
+    this.#waiting.push(this.#open!);
+    this.#open = null;
+    return this.#openFor(place);
+  }
+
+  #counted(place: Place): void {
+    if (place.chunk === null) {
+      place.chunk = { delivery: place.delivery, first: place.count, count: 0 };
+      place.batch!.chunks.push(place.chunk);
+    }
+    place.chunk.count += 1;
+    place.count += 1;
   }
 
   get idle(): boolean {
-    return this.batch === null && this.#chunks.length === 0;
+    return this.flight === null && this.#waiting.length === 0 && this.#open === null;
   }
 
   /** When the call of the oldest record began, by the monotonic clock in ms. */
   get oldestMs(): number {
-    return (this.batch?.chunks[0] ?? this.#chunks[0])?.delivery.startedMs ?? Number.POSITIVE_INFINITY;
+    const oldest = this.flight ?? this.#waiting[0] ?? this.#open;
+    return oldest?.chunks[0]?.delivery.startedMs ?? Number.POSITIVE_INFINITY;
   }
 
   /** Gives the queue to another identity, whose sequences start at 0. */
@@ -58,79 +134,81 @@ export class PartitionQueue {
     this.#sequence = 0;
   }
 
-  /** The batch to send: the one that must be repeated, or the next one made of what waits. */
-  next(encoder: RecordBatchEncoder, transactional: boolean, identity: Identity): Batch {
-    if (this.batch !== null) return this.batch;
-    encoder.begin(Date.now());
-    const chunks: Chunk[] = [];
-    for (let full = false; !full && this.#chunks.length > 0; ) {
-      const { delivery, messages } = this.#chunks[0]!;
-      let taken = 0;
-      while (taken < messages.length && encoder.count < this.#limit && encoder.append(messages[taken]!, BATCH_BYTES)) {
-        taken += 1;
-      }
-      full = taken < messages.length;
-      if (taken > 0) chunks.push({ delivery, messages: full ? messages.slice(0, taken) : messages });
-      if (full) this.#chunks[0] = { delivery, messages: messages.slice(taken) };
-      else this.#chunks.shift();
+  /** The batch to send: the one that must be repeated, or the next one that waits. */
+  next(transactional: boolean, identity: Identity): Flight {
+    if (this.flight !== null) return this.flight;
+    let batch = this.#waiting.shift();
+    if (batch === undefined) {
+      batch = this.#open!;
+      this.#open = null;
     }
-    const bytes = encoder.finish(identity, this.#sequence, transactional);
-    const firstSentMs = performance.now();
-    this.batch = { chunks, bytes, count: encoder.count, firstSentMs, attempts: 0, uncertain: false };
-    return this.batch;
+    batch.encoder.timestampMs = Date.now();
+    const bytes = batch.encoder.seal(identity, this.#sequence, transactional);
+    this.flight = { ...batch, bytes, firstSentMs: performance.now(), attempts: 0, uncertain: false };
+    return this.flight;
   }
 
   acknowledged(): void {
-    const { chunks, count } = this.#take();
+    const { encoder, chunks } = this.#take();
     // Sequences are 31 bits and start again at 0.
-    this.#sequence = (this.#sequence + count) % 2 ** 31;
-    this.#limit *= 2;
-    for (const { delivery, messages } of chunks) delivery.acknowledged(messages.length);
+    this.#sequence = (this.#sequence + encoder.count) % 2 ** 31;
+    this.#limitBytes = Math.min(BATCH_BYTES, this.#limitBytes * GROWTH);
+    for (const { delivery, count } of chunks) delivery.acknowledged(count);
+    this.#buffers.give(encoder);
   }
 
   /** The broker did not take the batch: it is made anew, with a sequence of the identity that holds then. */
   remake(): void {
-    this.#chunks.unshift(...this.#take().chunks);
+    this.#waiting.unshift(this.#take());
   }
 
   /** The batch is larger than the topic allows: it goes in halves, and a single record that is too large fails. */
   halve(): void {
-    const { chunks, count } = this.#take();
-    if (count === 1) {
-      for (const { delivery, messages } of chunks) {
-        delivery.refused(this.topic, this.partition, 'record-too-large', messages);
-      }
-      this.#limit *= 2;
+    const { encoder, chunks } = this.#take();
+    if (encoder.count === 1) {
+      const [chunk] = chunks;
+      chunk!.delivery.refused(this.topic, this.partition, 'record-too-large', chunk!);
+      this.#buffers.give(encoder);
       return;
     }
-    this.#limit = Math.ceil(count / 2);
-    this.#chunks.unshift(...chunks);
+    const half = Math.ceil(encoder.count / 2);
+    const [before, after] = partChunks(chunks, half);
+    this.#limitBytes = Math.max(1, Math.min(this.#limitBytes, encoder.size / 2));
+    const other = this.#buffers.take();
+    encoder.moveTo(other, half);
+    this.#waiting.unshift({ encoder, chunks: before }, { encoder: other, chunks: after });
   }
 
   /** Fails the batch alone; what waits behind it goes on. */
   failBatch(error: CarillonError): void {
-    for (const { delivery, messages } of this.#take().chunks) delivery.failed(messages.length, error);
+    this.#fail([this.#take()], error);
   }
 
   failAll(error: CarillonError): void {
-    if (this.batch !== null) this.failBatch(error);
-    for (const { delivery, messages } of this.#chunks.splice(0)) delivery.failed(messages.length, error);
+    this.#fail(this.#takeAll(), error);
   }
 
   refuseAll(code: SendFailure['code']): void {
-    if (this.batch !== null) this.remake();
-    for (const { delivery, messages } of this.#chunks.splice(0)) {
-      delivery.refused(this.topic, this.partition, code, messages);
+    for (const { chunks } of this.#takeAll()) {
+      for (const chunk of chunks) chunk.delivery.refused(this.topic, this.partition, code, chunk);
     }
   }
 
-  get records(): number {
-    return recordsIn(this.#chunks) + (this.batch?.count ?? 0);
+  /** What fails may still be on its way to the broker, so its buffers are not used again. */
+  #fail(batches: readonly Batch[], error: CarillonError): void {
+    for (const { chunks } of batches) for (const { delivery, count } of chunks) delivery.failed(count, error);
   }
 
-  #take(): Batch {
-    const batch = this.batch!;
-    this.batch = null;
-    return batch;
+  #take(): Flight {
+    const flight = this.flight!;
+    this.flight = null;
+    return flight;
+  }
+
+  #takeAll(): Batch[] {
+    const all = [this.flight, ...this.#waiting.splice(0), this.#open].filter((batch) => batch !== null);
+    this.flight = null;
+    this.#open = null;
+    return all;
   }
 }

@@ -22,6 +22,7 @@ export async function openProducer(cluster: Cluster, telemetry: Telemetry): Prom
     maxRecords: MAX_RECORDS,
   });
   return {
+    triggers: () => sender.triggers(),
     async send(batch) {
       const answer = sender.send(batch);
       telemetry.gauge('kafka_producer_records', sender.records);

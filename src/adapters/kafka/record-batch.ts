@@ -8,26 +8,29 @@ export interface Identity {
 }
 
 /**
- * Writes record batches of Kafka's message format 2 (https://kafka.apache.org/documentation/#recordbatch) without
- * compression. One encoder is used again and again: `begin`, `append` per record, `finish` answers a copy.
+ * A record batch of Kafka's message format 2 (https://kafka.apache.org/documentation/#recordbatch) without compression, in the
+ * bytes in which it is sent: records are appended one by one, `seal` writes the header before them. A batch that must be sent
+ * again keeps its bytes, so the broker knows it again.
  *
  * Batch header, offsets in bytes: base offset 0, length 8 (of what follows it), leader epoch 12, magic 16, CRC-32C 17 (of
  * what follows it), attributes 21, last offset delta 23, first timestamp 27, last timestamp 35, producer id 43, producer
- * epoch 51, base sequence 53, count 57, records 61.
+ * epoch 51, base sequence 53, count 57, records 61. A record: length (varint, of what follows it), attributes, time after the
+ * batch's first (varint), offset after the batch's first (varint), key, value, headers.
  */
 const HEADER_BYTES = 61;
+const FIRST_BYTES = 64 * 1024;
 const TRANSACTIONAL = 1 << 4;
 /** Names of headers are few and come again with each record: their bytes are kept, but not without bound. */
 const NAMES_KEPT = 1_000;
+const names = new Map<string, Buffer>();
 
 export class RecordBatchEncoder {
-  #buffer = Buffer.allocUnsafeSlow(64 * 1024);
+  #buffer = Buffer.allocUnsafeSlow(FIRST_BYTES);
   #end = HEADER_BYTES;
   #count = 0;
   #timestampMs = 0;
-  readonly #names = new Map<string, Buffer>();
 
-  /** All records of a batch get this time, UTC ms. */
+  /** Empties it. All records of a batch get this time, UTC ms. */
   begin(timestampMs: number): void {
     this.#end = HEADER_BYTES;
     this.#count = 0;
@@ -36,6 +39,11 @@ export class RecordBatchEncoder {
 
   get count(): number {
     return this.#count;
+  }
+
+  /** Bytes of the batch so far. */
+  get size(): number {
+    return this.#end;
   }
 
   /**
@@ -50,9 +58,7 @@ export class RecordBatchEncoder {
     this.#buffer[end] = 0; // Attributes: none are defined.
     this.#buffer[end + 1] = 0; // Time after the batch's first time.
     end = this.#varint(end + 2, this.#count);
-    end = message.key === null ? this.#varint(end, -1) : this.#text(end, message.key);
-    end = this.#bytes(end, message.value);
-    end = this.#headers(end, message.headers);
+    end = this.#content(end, message);
     const length = end - start - 5;
     const body = this.#varint(start, length);
     this.#buffer.copyWithin(body, start + 5, end);
@@ -62,8 +68,52 @@ export class RecordBatchEncoder {
     return true;
   }
 
-  finish(identity: Identity, sequence: number, transactional: boolean): Buffer {
-    const bytes = Buffer.from(this.#buffer.subarray(0, this.#end));
+  /**
+   * The same for a record whose content (key, value, headers, as in a record) is there as bytes, in two parts. It is written
+   * once for each trigger: no object is made here.
+   */
+  appendContent(first: Uint8Array, last: Uint8Array, limitBytes: number): boolean {
+    const count = this.#count;
+    const length = 2 + varintBytes(count) + first.length + last.length;
+    let at = this.#end;
+    const end = at + varintBytes(length) + length;
+    if (count > 0 && end > limitBytes) return false;
+    if (end > this.#buffer.length) this.#room(end - at);
+    const buffer = this.#buffer;
+    at = this.#varint(at, length);
+    buffer[at] = 0; // Attributes: none are defined.
+    buffer[at + 1] = 0; // Time after the batch's first time.
+    at = this.#varint(at + 2, count);
+    buffer.set(first, at);
+    at += first.length;
+    // A call costs more than some bytes do.
+    if (last.length <= 16) for (let i = 0; i < last.length; i += 1) buffer[at + i] = last[i]!;
+    else buffer.set(last, at);
+    this.#end = end;
+    this.#count = count + 1;
+    return true;
+  }
+
+  /** Moves the records from the `from`th on into another batch, which must be empty. */
+  moveTo(other: RecordBatchEncoder, from: number): void {
+    other.#timestampMs = this.#timestampMs;
+    let at = HEADER_BYTES;
+    for (let i = 0; i < from; i += 1) at = this.#after(at);
+    const cut = at;
+    for (let i = from; i < this.#count; i += 1) {
+      const end = this.#after(at);
+      // Attributes and time take one byte each, then comes the offset.
+      const content = at + varintBytes(this.#lengthAt(at)) + 2 + varintBytes(i);
+      other.appendContent(this.#buffer.subarray(content, end), NOTHING, Number.MAX_SAFE_INTEGER);
+      at = end;
+    }
+    this.#end = cut;
+    this.#count = from;
+  }
+
+  /** Writes the header and answers the batch: its own bytes, not a copy, good until the next `begin` or `append`. */
+  seal(identity: Identity, sequence: number, transactional: boolean): Buffer {
+    const bytes = this.#buffer.subarray(0, this.#end);
     bytes.writeBigInt64BE(0n, 0);
     bytes.writeInt32BE(this.#end - 12, 8);
     bytes.writeInt32BE(-1, 12);
@@ -80,24 +130,46 @@ export class RecordBatchEncoder {
     return bytes;
   }
 
+  /** As `seal`, and answers a copy. */
+  finish(identity: Identity, sequence: number, transactional: boolean): Buffer {
+    return Buffer.from(this.seal(identity, sequence, transactional));
+  }
+
+  /** All records get this time instead, UTC ms: that of sending. */
+  set timestampMs(ms: number) {
+    this.#timestampMs = ms;
+  }
+
+  /** Value of the length before the record at `at`. */
+  #lengthAt(at: number): number {
+    let zigzag = 0;
+    for (let i = at, shift = 0; ; i += 1, shift += 7) {
+      zigzag |= (this.#buffer[i]! & 0x7f) << shift;
+      if (this.#buffer[i]! < 0x80) return zigzag >>> 1;
+    }
+  }
+
+  /** Where the record at `at` ends. */
+  #after(at: number): number {
+    const length = this.#lengthAt(at);
+    return at + varintBytes(length) + length;
+  }
+
+  /** Key, value and headers of a record. */
+  #content(at: number, { key, value, headers }: BusMessage): number {
+    const end = key === null ? this.#varint(at, -1) : this.#text(at, key);
+    return this.#headers(this.#bytes(end, value), headers);
+  }
+
   #headers(at: number, headers: BusMessage['headers']): number {
     if (headers === undefined) return this.#varint(at, 0);
-    const names = Object.keys(headers);
-    let end = this.#varint(at, names.length);
-    for (const name of names) {
-      end = this.#bytes(end, this.#nameBytes(name));
+    const all = Object.keys(headers);
+    let end = this.#varint(at, all.length);
+    for (const name of all) {
+      end = this.#bytes(end, nameBytes(name));
       end = this.#text(end, headers[name]!);
     }
     return end;
-  }
-
-  #nameBytes(name: string): Buffer {
-    let bytes = this.#names.get(name);
-    if (bytes === undefined) {
-      bytes = Buffer.from(name);
-      if (this.#names.size < NAMES_KEPT) this.#names.set(name, bytes);
-    }
-    return bytes;
   }
 
   /** Bytes with their length before them; null is the length -1. */
@@ -138,6 +210,27 @@ export class RecordBatchEncoder {
   }
 }
 
+const NOTHING = new Uint8Array(0);
+
+/** A signed varint in zigzag form, as bytes; `value` is from 0 to 2^30. */
+export function varint(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = value << 1;
+  for (; rest > 0x7f; rest >>>= 7) bytes.push((rest & 0x7f) | 0x80);
+  bytes.push(rest);
+  return Buffer.from(bytes);
+}
+
+function nameBytes(name: string): Buffer {
+  let bytes = names.get(name);
+  if (bytes === undefined) {
+    bytes = Buffer.from(name);
+    if (names.size < NAMES_KEPT) names.set(name, bytes);
+  }
+  return bytes;
+}
+
+/** Bytes of a signed varint that is not negative. */
 function varintBytes(value: number): number {
   if (value < 64) return 1;
   if (value < 8_192) return 2;

@@ -2,11 +2,11 @@ import type { ConnectionPool } from '@platformatic/kafka';
 import { type CarillonError, carillonError, isCode } from '../../core/errors.ts';
 import type { SendFailure, TopicMessages } from '../../ports/bus.ts';
 import type { Broker, Cluster } from './cluster.ts';
-import { Delivery } from './delivery.ts';
-import { PartitionQueue } from './partition-queue.ts';
+import { Buffers, PartitionQueue } from './partition-queue.ts';
 import { produce } from './produce.ts';
 import { CODE, EPOCH_CODES, isTemporary, nameOfCode, unavailable } from './protocol-errors.ts';
-import { type Identity, RecordBatchEncoder } from './record-batch.ts';
+import type { Identity } from './record-batch.ts';
+import { EncodedTriggers } from './trigger-batch.ts';
 
 export interface SenderOptions {
   /** Null: idempotent; else every batch belongs to the transaction that is open on this id. */
@@ -34,7 +34,7 @@ export class Sender {
   readonly #cluster: Cluster;
   readonly #pool: ConnectionPool;
   readonly #options: SenderOptions;
-  readonly #encoder = new RecordBatchEncoder();
+  readonly #buffers = new Buffers();
   readonly #queues = new Map<string, Map<number, PartitionQueue>>();
   /** Queues that have something to send and are not on their way. */
   readonly #ready = new Set<PartitionQueue>();
@@ -54,26 +54,31 @@ export class Sender {
     this.#identity = options.identity;
   }
 
+  /** Begins triggers, which are to be given to `send` in the same turn of the event loop, or never. */
+  triggers(): EncodedTriggers {
+    return new EncodedTriggers((topic, partition) => this.#queue(topic, partition));
+  }
+
   /** Answers the definite failures; throws when records may or may not be durable, or `too-many-requests`: none is sent. */
   async send(batch: readonly TopicMessages[]): Promise<SendFailure[]> {
     if (this.#closed !== null) throw this.#closed;
-    const total = batch.reduce((sum, { messages }) => sum + messages.length, 0);
-    if (this.#records > 0 && this.#records + total > this.#options.maxRecords) {
+    const given = batch.find((one) => one instanceof EncodedTriggers);
+    const records = batch.reduce((sum, { messages }) => sum + messages.length, 0);
+    if (given === undefined && this.#records > 0 && this.#records + records > this.#options.maxRecords) {
       throw carillonError('too-many-requests', `${this.#records} records wait to be sent to Kafka`);
     }
-    const delivery = new Delivery(total);
+    const all = given ?? this.triggers();
+    for (const { topic, messages } of batch) for (const message of messages) all.message(topic, message);
+    const total = all.count;
     this.#records += total;
-    for (const { topic, messages } of batch) {
-      for (const [partition, own] of Map.groupBy(messages, (message) => message.partition)) {
-        const queue = this.#queue(topic, partition);
-        queue.push({ delivery, messages: own });
-        // A queue that is on its way, or pauses, comes back by itself.
-        if (queue.batch === null && !this.#renewing.has(queue)) this.#ready.add(queue);
-      }
+    const answer = all.delivery.answer(total);
+    for (const queue of all.queues()) {
+      // A queue that is on its way, or pauses, comes back by itself.
+      if (queue.flight === null && !this.#renewing.has(queue)) this.#ready.add(queue);
     }
     this.#plan();
     try {
-      return await delivery.answer;
+      return await answer;
     } finally {
       this.#records -= total;
     }
@@ -106,7 +111,7 @@ export class Sender {
     }
     let queue = queues.get(partition);
     if (queue === undefined) {
-      queue = new PartitionQueue(topic, partition, this.#identity);
+      queue = new PartitionQueue(topic, partition, this.#identity, this.#buffers);
       queues.set(partition, queue);
     }
     return queue;
@@ -138,7 +143,7 @@ export class Sender {
       const request = requests.get(broker.id) ?? { broker, queues: [], bytes: 0 };
       if (request.bytes > REQUEST_BYTES) continue;
       requests.set(broker.id, request);
-      request.bytes += queue.next(this.#encoder, this.#options.transactionalId !== null, queue.identity).bytes.length;
+      request.bytes += queue.next(this.#options.transactionalId !== null, queue.identity).bytes.length;
       request.queues.push(queue);
       this.#ready.delete(queue);
     }
@@ -151,21 +156,21 @@ export class Sender {
   async #request(broker: Broker, queues: readonly PartitionQueue[]): Promise<void> {
     try {
       const connection = await this.#pool.get(broker);
-      const batches = queues.map(({ topic, partition, batch }) => ({ topic, partition, bytes: batch!.bytes }));
-      for (const { batch } of queues) batch!.attempts += 1;
+      const batches = queues.map(({ topic, partition, flight }) => ({ topic, partition, bytes: flight!.bytes }));
+      for (const { flight } of queues) flight!.attempts += 1;
       const codes = await produce(connection, this.#options.transactionalId, batches);
       queues.forEach((queue, i) => {
-        if (queue.batch !== null) this.#answered(queue, codes[i]!);
+        if (queue.flight !== null) this.#answered(queue, codes[i]!);
       });
     } catch (error) {
-      for (const queue of queues) if (queue.batch !== null) this.#unanswered(queue, error);
+      for (const queue of queues) if (queue.flight !== null) this.#unanswered(queue, error);
     }
     this.#busy.delete(broker.id);
     this.#plan();
   }
 
   #answered(queue: PartitionQueue, code: number): void {
-    const batch = queue.batch!;
+    const batch = queue.flight!;
     if (code === 0 || code === CODE.duplicatedSequence) {
       queue.acknowledged();
     } else if (code === CODE.messageTooLarge || code === CODE.recordListTooLarge) {
@@ -194,7 +199,7 @@ export class Sender {
 
   /** No answer: the records may be in the log or not, so the same bytes go again. */
   #unanswered(queue: PartitionQueue, error: unknown): void {
-    if (queue.batch!.attempts > 0) queue.batch!.uncertain = true;
+    if (queue.flight!.attempts > 0) queue.flight!.uncertain = true;
     this.#cluster.forget(queue.topic);
     this.#again(queue, error);
   }
@@ -204,7 +209,7 @@ export class Sender {
    * outcome the batch is surely not in the log and goes again under a new identity.
    */
   #lostSequence(queue: PartitionQueue, code: number): void {
-    if (this.#options.renew === null || queue.batch!.uncertain) {
+    if (this.#options.renew === null || queue.flight!.uncertain) {
       queue.failBatch(unavailable(`${queue.topic}/${queue.partition}`, new Error(nameOfCode(code))));
     } else {
       queue.remake();
@@ -213,7 +218,7 @@ export class Sender {
   }
 
   #again(queue: PartitionQueue, error: unknown): void {
-    const { attempts, firstSentMs, uncertain } = queue.batch!;
+    const { attempts, firstSentMs, uncertain } = queue.flight!;
     if (this.#expired(firstSentMs)) {
       queue.failBatch(unavailable(`${queue.topic}/${queue.partition}`, error));
       if (uncertain) queue.identity = null;
@@ -259,7 +264,7 @@ export class Sender {
       } else if (this.#cluster.knownLeader(topic, queue.partition) === undefined) {
         leaderless = true;
         if (!this.#expired(queue.oldestMs)) continue;
-        if (queue.batch?.uncertain) queue.identity = null;
+        if (queue.flight?.uncertain) queue.identity = null;
         queue.failAll(unavailable(`${topic}/${queue.partition}`, error));
         this.#ready.delete(queue);
       }

@@ -29,28 +29,46 @@ export function admit(
   partitionsOf: (topic: string) => number,
 ): { good: readonly TopicMessages[]; failures: SendFailure[] } {
   const missing = new Map<string, SendFailure>();
-  const large = new Map<string, SendFailure & { records: BusMessage[] }>();
+  const large = new Map<string, SendFailure & { places: number[] }>();
   const good = batch.map(({ topic, messages }) => {
     const partitions = partitionsOf(topic);
-    const refused = (message: BusMessage): boolean => {
+    const refused = (message: BusMessage, index: number): boolean => {
       const { partition } = message;
       if (!(partition >= 0 && partition < partitions)) {
         missing.set(`${topic}/${partition}`, { topic, partition, code: 'topic-unknown' });
         return true;
       }
       if (!isTooLarge(message)) return false;
-      const failure = large.get(`${topic}/${partition}`) ?? { topic, partition, code: 'record-too-large', records: [] };
-      failure.records.push(message);
+      const failure = large.get(`${topic}/${partition}`) ?? { topic, partition, code: 'record-too-large', places: [] };
+      failure.places.push(placeOf(batch, topic, messages, index));
       large.set(`${topic}/${partition}`, failure);
       return true;
     };
     let admitted: BusMessage[] | null = null;
     for (let i = 0; i < messages.length; i += 1) {
       const message = messages[i]!;
-      if (refused(message)) admitted ??= messages.slice(0, i);
+      if (refused(message, i)) admitted ??= messages.slice(0, i);
       else admitted?.push(message);
     }
     return admitted === null ? { topic, messages } : { topic, messages: admitted };
   });
   return { good, failures: [...missing.values(), ...large.values()] };
+}
+
+/** Place of a message among those of the batch for its partition. */
+function placeOf(
+  batch: readonly TopicMessages[],
+  topic: string,
+  messages: readonly BusMessage[],
+  index: number,
+): number {
+  const { partition } = messages[index]!;
+  let place = 0;
+  for (const one of batch) {
+    if (one.topic !== topic) continue;
+    const before = one.messages === messages ? messages.slice(0, index) : one.messages;
+    for (const message of before) if (message.partition === partition) place += 1;
+    if (one.messages === messages) break;
+  }
+  return place;
 }

@@ -7,7 +7,7 @@ import { NO_OCCURRENCE, type Occurrences } from './occurrences.ts';
  */
 export class RateTimes implements Occurrences {
   private readonly anchorMs: number;
-  private readonly everyMs: number;
+  readonly everyMs: number;
 
   constructor(anchorMs: number, everyMs: number) {
     this.anchorMs = anchorMs;

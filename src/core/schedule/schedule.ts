@@ -27,6 +27,8 @@ export interface CompiledSchedule extends Occurrences {
   readonly offsetMs: number;
   /** Last ms at which an occurrence may lie, inclusive; Infinity if there is no end. */
   readonly endMs: number;
+  /** Period of a fixed rate without an end or calendars: the next occurrence after one of its own. 0: ask `next`. */
+  readonly everyMs: number;
 }
 
 /**
@@ -134,6 +136,7 @@ function compileBase(schedule: Schedule, context: ScheduleContext): Occurrences 
 class BoundedSchedule implements CompiledSchedule {
   readonly offsetMs: number;
   readonly endMs: number;
+  readonly everyMs: number;
   private readonly base: Occurrences;
   private readonly startMs: number;
   private readonly calendars: readonly Calendar[];
@@ -144,6 +147,8 @@ class BoundedSchedule implements CompiledSchedule {
     this.endMs = endMs;
     this.calendars = calendars;
     this.offsetMs = offsetMs;
+    const unbounded = endMs === Number.POSITIVE_INFINITY && calendars.length === 0;
+    this.everyMs = unbounded && base instanceof RateTimes ? base.everyMs : 0;
   }
 
   next(afterMs: number): number {

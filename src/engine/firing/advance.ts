@@ -3,17 +3,29 @@ import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
 import type { MemberScore } from '../../ports/trigger-store.ts';
 import type { Batch, Item } from './batch.ts';
 import { followCursor } from './cursors.ts';
-import { IDLE, type Live, WAITING } from './entries.ts';
+import { IDLE, type Live, READY, WAITING } from './entries.ts';
 import { applyDeferred } from './fast-path.ts';
 import { place, queueScore, remove, settle, stand } from './movement.ts';
 import { alone, type ShardRun } from './shard-run.ts';
 import type { SlotState } from './slot-state.ts';
 
 /** After the acknowledgement, and never before it (I2): jobs move on, lateness is recorded. */
-export function acknowledge(slot: SlotState, batch: Batch, items: readonly Item[]): void {
+export function acknowledge(slot: SlotState, batch: Batch): void {
   const nowMs = slot.options.clock.wallMs();
-  const { telemetry } = slot.options;
-  let n = 0;
+  moveOnPlain(slot, batch, nowMs);
+  acknowledgeItems(slot, batch.items, nowMs, batch.plainCount);
+  tellLateness(slot, batch, nowMs);
+}
+
+/** The same for some of a batch, whose others have failed; `items` are of all its triggers. */
+export function acknowledgeSome(slot: SlotState, batch: Batch, items: readonly Item[]): void {
+  const nowMs = slot.options.clock.wallMs();
+  acknowledgeItems(slot, items, nowMs, 0);
+  tellLateness(slot, batch, nowMs);
+}
+
+function acknowledgeItems(slot: SlotState, items: readonly Item[], nowMs: number, others: number): void {
+  let n = others;
   for (const item of items) {
     n += item.count;
     if (item.late > 0) slot.count('misfires_total', { result: 'fired' }, item.late);
@@ -22,9 +34,49 @@ export function acknowledge(slot: SlotState, batch: Batch, items: readonly Item[
   }
   slot.published += n;
   slot.count('triggers_total', { result: 'published' }, n);
+}
+
+function tellLateness(slot: SlotState, batch: Batch, nowMs: number): void {
+  const { telemetry } = slot.options;
   for (const { cluster, effectiveMs, n: triggers } of batch.runs) {
     telemetry.lateness(nowMs - effectiveMs, triggers, { cluster, slot: slot.name });
   }
+}
+
+/** The usual case, on the hot path: entries whose next time lies inside the horizon go back into the wheel. */
+function moveOnPlain(slot: SlotState, batch: Batch, nowMs: number): void {
+  const { entries, wheel, horizonMs } = slot;
+  const refreshMs = nowMs - LIMITS.scoreRefreshMs;
+  for (let i = 0; i < batch.plainCount; i += 1) {
+    const entry = batch.plainEntry(i);
+    const nominalMs = batch.plainAfterMs(i);
+    const plan = entries.plan[entry]!;
+    const within = plan !== null && nominalMs !== NO_OCCURRENCE && nominalMs + plan.offsetMs <= horizonMs;
+    if (within && entries.scoredMs[entry]! > refreshMs) {
+      const effectiveMs = nominalMs + plan.offsetMs;
+      entries.nominalMs[entry] = nominalMs;
+      entries.effectiveMs[entry] = effectiveMs;
+      if (wheel.add(entry, effectiveMs)) {
+        entries.state[entry] = WAITING;
+      } else {
+        entries.state[entry] = READY;
+        slot.ready.push(entry);
+      }
+    } else {
+      moveOn(slot, plainItem(slot, batch, i), nowMs);
+    }
+  }
+}
+
+/** An item like those of all other triggers: its entry has not moved since the batch was filled. */
+export function plainItem(slot: SlotState, batch: Batch, at: number): Item {
+  const entry = batch.plainEntry(at);
+  const nominalMs = batch.plainAfterMs(at);
+  const { topic, head, offsetMs } = slot.entries.live[entry]!.segments[0]!.plan;
+  const after = nominalMs === NO_OCCURRENCE ? null : { segment: 0, nominalMs, effectiveMs: nominalMs + offsetMs };
+  const lastMs = slot.entries.effectiveMs[entry]!;
+  const { partition } = head;
+  return { entry, topic, partition, count: 1, behind: at, lastMs, after, late: 0, dropped: 0, restMs: 0 };
 }
 
 function moveOn(slot: SlotState, item: Item, nowMs: number): void {

@@ -17,6 +17,7 @@ export function applyChange(slot: SlotState, change: Change): void {
   if (live !== null && slot.entries.state[found] === FLIGHT) {
     change.hold ??= change.offset < 0 ? null : slot.holds.hold(change.offset);
     live.deferred.push(change);
+    slot.entries.plan[found] = null;
     return;
   }
   if (live !== null && change.version <= live.version) {

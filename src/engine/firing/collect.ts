@@ -1,10 +1,10 @@
-import { executionId, firedExecutionId } from '../../core/job.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { misfire } from '../../core/schedule/misfire.ts';
 import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
 import { Batch, type Item } from './batch.ts';
 import { openCursor } from './cursors.ts';
 import { FLIGHT, type Live, READY, WAITING } from './entries.ts';
+import { MessageBatch } from './message-batch.ts';
 import { cursorCovers, hasPaid, place, remove, settle, stand, standFirst } from './movement.ts';
 import { nextIn, type Plan, type Position, positionAfter, type Segment } from './plan.ts';
 import type { SlotState } from './slot-state.ts';
@@ -20,11 +20,20 @@ const due = new Int32Array(1_024);
  */
 export function collect(slot: SlotState, nowMs: number): Batch | null {
   slot.reachMs = slot.leastHorizonMs;
-  const batch = new Batch(slot.options.delivery === 'exactly-once' ? LIMITS.commitBatches : 1);
+  const bus = slot.options.delivery === 'exactly-once' ? slot.lane! : slot.options.producer;
+  const most = slot.options.delivery === 'exactly-once' ? LIMITS.commitBatches : 1;
+  const batch = new Batch(bus.triggers?.() ?? new MessageBatch(), most);
+  fill(slot, batch, nowMs);
+  if (batch.count > 0) return batch;
+  batch.done();
+  return null;
+}
+
+function fill(slot: SlotState, batch: Batch, nowMs: number): void {
   const apart = slot.apart.shift();
   if (apart !== undefined) {
     for (const entry of apart) if (slot.entries.state[entry] === READY) take(slot, batch, entry, nowMs);
-    return batch.messages.length > 0 ? batch : null;
+    return;
   }
   let looked = 0;
   for (let left = slot.ready.length; left > 0 && !batch.full && looked < LOOKED_AT; left -= 1, looked += 1) {
@@ -37,7 +46,6 @@ export function collect(slot: SlotState, nowMs: number): Batch | null {
     if (given === 0) break;
     looked += given;
   }
-  return batch.messages.length > 0 ? batch : null;
 }
 
 /** All entries of the wheel's next due millisecond; answers how many. Those without room go among the ready. */
@@ -65,7 +73,23 @@ function takeOrKeep(slot: SlotState, batch: Batch, entry: number, nowMs: number)
   slot.ready.push(entry);
 }
 
+/** The usual case, on the hot path: an entry that owes the one occurrence that is due, on time. Answers whether it was. */
+function takePlain(slot: SlotState, batch: Batch, entry: number, nowMs: number): boolean {
+  const { entries } = slot;
+  const plan = entries.plan[entry]!;
+  if (plan === null || slot.missingTopics.size > 0) return false;
+  const effectiveMs = entries.effectiveMs[entry]!;
+  if (effectiveMs > nowMs || effectiveMs < nowMs - slot.options.misfireAfterMs) return false;
+  const nominalMs = entries.nominalMs[entry]!;
+  const afterMs = plan.everyMs > 0 ? nominalMs + plan.everyMs : plan.schedule.next(nominalMs);
+  if (afterMs !== NO_OCCURRENCE && afterMs + plan.offsetMs <= nowMs) return false;
+  batch.addPlain(entry, plan, entries.shard[entry]!, entries.number[entry]!, nominalMs, effectiveMs, afterMs);
+  entries.state[entry] = FLIGHT;
+  return true;
+}
+
 function take(slot: SlotState, batch: Batch, entry: number, nowMs: number): void {
+  if (takePlain(slot, batch, entry, nowMs)) return;
   const live = slot.entries.live[entry]!;
   if (live.run !== null) {
     takeRun(slot, batch, entry, live);
@@ -189,27 +213,25 @@ function takeOwed(
   const [shard, number] = [entries.shard[entry]!, entries.number[entry]!];
   const { offsetMs } = segment.plan.schedule;
   const pace = paceOf(plan, late);
-  const from = batch.messages.length;
   let count = 0;
   let last = first;
   for (let at = first; at !== NO_OCCURRENCE && at + offsetMs <= mayMs; at = nextIn(segment, at)) {
     if (count >= pace.atOnce || (count > 0 && batch.full)) break;
-    batch.add(plan, executionId(shard, number, at), at, at + offsetMs);
+    batch.add(plan, shard, number, at, at + offsetMs);
     if (at + offsetMs >= nowMs - slot.options.misfireAfterMs) batch.onTime(plan.cluster, at + offsetMs);
     last = at;
     count += 1;
   }
   const after = positionAfter(live.segments, last);
-  const { topic, cluster, head } = plan;
+  const { topic, head } = plan;
   const lateHere = Math.min(late, count);
   const restMs = lateHere < late ? pace.restMs : 0;
   push(slot, batch, live, {
     entry,
     topic,
     partition: head.partition,
-    cluster,
-    first: from,
     count,
+    behind: batch.plainCount,
     lastMs: last + offsetMs,
     after,
     late: lateHere,
@@ -250,11 +272,9 @@ function takeRun(slot: SlotState, batch: Batch, entry: number, live: Live): void
     remove(slot, entry);
     return;
   }
-  const id = firedExecutionId(entries.shard[entry]!, entries.number[entry]!, nominalMs, requestKey);
-  const first = batch.messages.length;
-  batch.add(target, id, nominalMs, nominalMs);
+  batch.addRun(target, entries.shard[entry]!, entries.number[entry]!, nominalMs, requestKey);
   batch.onTime(target.cluster, nominalMs);
-  const { topic, cluster, head } = target;
-  const item = { entry, topic, partition: head.partition, cluster, first, count: 1, lastMs: nominalMs, after: null };
-  push(slot, batch, live, { ...item, late: 0, dropped: 0, restMs: 0 });
+  const { topic, head } = target;
+  const item = { entry, topic, partition: head.partition, count: 1, behind: batch.plainCount, lastMs: nominalMs };
+  push(slot, batch, live, { ...item, after: null, late: 0, dropped: 0, restMs: 0 });
 }

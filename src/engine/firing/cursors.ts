@@ -20,6 +20,7 @@ export function openCursor(slot: SlotState, entry: number, reason: Cursor['reaso
   const live = slot.entries.live[entry]!;
   if (live.cursor !== null) return;
   const [shard, number] = [slot.entries.shard[entry]!, slot.entries.number[entry]!];
+  slot.entries.plan[entry] = null;
   live.cursor = { v: 1, shard, number, fromMs: slot.entries.effectiveMs[entry]! - 1, toMs, reason };
   write(slot, entry, live.cursor);
   slot.count('cursors_opened_total', { reason });

@@ -1,7 +1,7 @@
 import { CarillonError, isCode } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
-import type { BusMessage, SendFailure } from '../../ports/bus.ts';
-import { acknowledge } from './advance.ts';
+import type { SendFailure } from '../../ports/bus.ts';
+import { acknowledge, acknowledgeSome, plainItem } from './advance.ts';
 import type { Batch, Item } from './batch.ts';
 import { waitForTopic } from './collect.ts';
 import { READY } from './entries.ts';
@@ -31,11 +31,12 @@ export async function deliver(slot: SlotState, batch: Batch): Promise<void> {
   if (!slot.running) return;
   if ('error' in outcome) {
     await takeFailure(slot, batch, outcome.error);
-    return;
+  } else {
+    slot.failuresInARow = 0;
+    slot.moved = true;
+    takeOutcome(slot, batch, outcome.failures);
   }
-  slot.failuresInARow = 0;
-  slot.moved = true;
-  takeOutcome(slot, batch, outcome.failures);
+  batch.done();
 }
 
 type Outcome = { failures: readonly SendFailure[] } | { error: unknown };
@@ -43,7 +44,7 @@ type Outcome = { failures: readonly SendFailure[] } | { error: unknown };
 async function send(slot: SlotState, batch: Batch): Promise<Outcome> {
   try {
     if (slot.options.delivery === 'at-least-once') {
-      return { failures: await slot.options.producer.send(batch.topics()) };
+      return { failures: await slot.options.producer.send(batch.triggers.toMessages()) };
     }
     await commit(slot, batch);
     return { failures: [] };
@@ -61,41 +62,59 @@ export function mayDeliver(slot: SlotState): boolean {
 
 function takeOutcome(slot: SlotState, batch: Batch, failures: readonly SendFailure[]): void {
   if (failures.length === 0) {
-    acknowledge(slot, batch, batch.items);
+    acknowledge(slot, batch);
     return;
   }
   const good: Item[] = [];
-  const tooLarge = new Set<BusMessage>(failures.flatMap((failure) => failure.records ?? []));
-  const missing = failures.filter((failure) => failure.code === 'topic-unknown');
-  for (const item of batch.items) {
-    if (missing.some(({ topic, partition }) => topic === item.topic && partition === item.partition)) {
+  const failed = new Map(failures.map((failure) => [`${failure.topic}/${failure.partition}`, failure]));
+  const written = new Map<string, number>();
+  for (const item of itemsOf(slot, batch)) {
+    const key = `${item.topic}/${item.partition}`;
+    const first = written.get(key) ?? 0;
+    const after = first + item.count;
+    written.set(key, after);
+    const failure = failed.get(key);
+    if (failure?.code === 'topic-unknown') {
       topicIsMissing(slot, item.topic);
       again(slot, item);
-    } else if (messagesOf(batch, item).some((message) => tooLarge.has(message))) {
+    } else if (failure?.places?.some((place) => place >= first && place < after)) {
       failEntry(slot, item.entry, 'a trigger is larger than its topic allows');
     } else {
       good.push(item);
     }
   }
-  acknowledge(slot, batch, good);
+  acknowledgeSome(slot, batch, good);
+}
+
+/** Items of all triggers of a batch, in the order in which they were written. */
+function itemsOf(slot: SlotState, batch: Batch): Item[] {
+  const all: Item[] = [];
+  let plain = 0;
+  for (const item of batch.items) {
+    for (; plain < item.behind; plain += 1) all.push(plainItem(slot, batch, plain));
+    all.push(item);
+  }
+  for (; plain < batch.plainCount; plain += 1) all.push(plainItem(slot, batch, plain));
+  return all;
 }
 
 /** Nothing of the batch counts; where the bus says what cannot be written, that is parted from the rest. */
 async function takeFailure(slot: SlotState, batch: Batch, error: unknown): Promise<void> {
+  const items = itemsOf(slot, batch);
   if (isCode(error, 'topic-unknown')) {
-    for (const topic of new Set(batch.items.map((item) => item.topic))) await lookFor(slot, topic);
-    for (const item of batch.items) again(slot, item);
+    for (const topic of new Set(items.map((item) => item.topic))) await lookFor(slot, topic);
+    if (slot.running) for (const item of items) again(slot, item);
   } else if (isCode(error, 'record-too-large')) {
-    part(slot, batch);
+    part(slot, items);
   } else {
     slot.restUntilMs = slot.options.clock.monotonicMs() + restMs(slot.failuresInARow);
     slot.failuresInARow += 1;
     slot.count('publish_failures_total', { code: error instanceof CarillonError ? error.code : 'internal' });
     slot.event('error', 'a batch of triggers was not published', {
       error: String(error),
-      triggers: batch.messages.length,
+      triggers: batch.count,
     });
-    for (const item of batch.items) again(slot, item);
+    for (const item of items) again(slot, item);
   }
 }
 
@@ -116,19 +135,15 @@ function again(slot: SlotState, item: Item): void {
 }
 
 /** Halves go by themselves until one record is alone. */
-function part(slot: SlotState, batch: Batch): void {
-  if (batch.items.length === 1) {
-    failEntry(slot, batch.items[0]!.entry, 'a trigger is larger than its topic allows');
+function part(slot: SlotState, items: readonly Item[]): void {
+  if (items.length === 1) {
+    failEntry(slot, items[0]!.entry, 'a trigger is larger than its topic allows');
     return;
   }
-  const entries = batch.items.map((item) => item.entry);
+  const entries = items.map((item) => item.entry);
   for (const entry of entries) slot.entries.state[entry] = READY;
   const half = Math.ceil(entries.length / 2);
   slot.apart.push(entries.slice(0, half), entries.slice(half));
-}
-
-function messagesOf(batch: Batch, item: Item): BusMessage[] {
-  return batch.messages.slice(item.first, item.first + item.count);
 }
 
 function topicIsMissing(slot: SlotState, topic: string): void {

@@ -92,6 +92,11 @@ export class Entries {
   effectiveMs: Float64Array;
   /** When the score in the store was last set or seen, UTC ms. */
   scoredMs: Float64Array;
+  /**
+   * The version in force of an entry that owes its next occurrence and nothing else: one segment, no cursor, no place held, no
+   * change put off. Such an entry fires without a look at `live`. Null: look there.
+   */
+  readonly plan: (Plan | null)[] = [];
   readonly live: (Live | null)[] = [];
   private readonly free: number[] = [];
   private readonly byShard = new Map<number, Map<number, number>>();
@@ -136,6 +141,7 @@ export class Entries {
     this.effectiveMs[entry] = NO_OCCURRENCE;
     this.scoredMs[entry] = 0;
     this.live[entry] = live;
+    this.plan[entry] = null;
     if (live.run === null) {
       const numbers = this.byShard.get(shard) ?? new Map<number, number>();
       this.byShard.set(shard, numbers.set(number, entry));
@@ -148,6 +154,7 @@ export class Entries {
     this.state[entry] = FREE;
     this.queued[entry] = 0;
     this.live[entry] = null;
+    this.plan[entry] = null;
     this.free.push(entry);
   }
 

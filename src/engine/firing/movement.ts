@@ -3,7 +3,7 @@ import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
 import { closeCursor, needsNoCursor } from './cursors.ts';
 import { IDLE, type Live, READY, WAITING } from './entries.ts';
 import { rememberLeft } from './left.ts';
-import { type Position, positionAfter } from './plan.ts';
+import { type Plan, type Position, positionAfter } from './plan.ts';
 import type { SlotState } from './slot-state.ts';
 
 /**
@@ -70,6 +70,7 @@ export function settle(slot: SlotState, entry: number, offset = -1): void {
 export function place(slot: SlotState, entry: number, atMs = slot.entries.effectiveMs[entry]!): void {
   const { entries, wheel } = slot;
   const live = entries.live[entry]!;
+  entries.plan[entry] = null;
   wheel.cancel(entry);
   if (entries.nominalMs[entry] === NO_OCCURRENCE) {
     rest(slot, entry);
@@ -81,6 +82,7 @@ export function place(slot: SlotState, entry: number, atMs = slot.entries.effect
     entries.state[entry] = WAITING;
     return;
   }
+  entries.plan[entry] = shard?.lost === true ? null : plainPlan(live);
   if (wheel.add(entry, atMs)) {
     entries.state[entry] = WAITING;
   } else {
@@ -91,6 +93,12 @@ export function place(slot: SlotState, entry: number, atMs = slot.entries.effect
   if (beyond || slot.options.clock.wallMs() - entries.scoredMs[entry]! >= LIMITS.scoreRefreshMs) {
     queueScore(slot, entry);
   }
+}
+
+/** As `Entries.plan`. */
+function plainPlan({ segments, current, hold, cursor, run, deferred }: Live): Plan | null {
+  const alone = segments.length === 1 && segments[0]!.plan === current && segments[0]!.fired.length === 0;
+  return alone && hold === null && cursor === null && run === null && deferred.length === 0 ? current : null;
 }
 
 /** Nothing is owed any more: a job in force is finished, which the store must learn; another entry goes, if it may. */

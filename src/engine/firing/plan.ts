@@ -8,8 +8,6 @@ export interface Target {
   cluster: string;
   topic: string;
   head: TriggerHead;
-  /** Bytes of a trigger, roughly: what a batch is bounded by. */
-  bytes: number;
 }
 
 /** One version of a job, ready to fire. */
@@ -17,6 +15,9 @@ export interface Plan extends Target {
   /** Occurrences after this instant belong to this version, UTC ms. */
   cutMs: number;
   schedule: CompiledSchedule;
+  /** As in the schedule: constant spread offset, and the period of a rate without bounds (0: ask the schedule), in ms. */
+  offsetMs: number;
+  everyMs: number;
   misfire: MisfirePolicy;
 }
 
@@ -38,17 +39,8 @@ export interface Segment {
   fired: Fired[];
 }
 
-/** Bytes that headers and framing add to key and payload. */
-const FRAME_BYTES = 512;
-
 export function targetOf(record: JobRecord, cluster: Cluster, epoch: number): Target {
-  const head = triggerHead(cluster, record, epoch);
-  return {
-    cluster: cluster.name,
-    topic: cluster.topic,
-    head,
-    bytes: head.value.length + 2 * record.key.length + FRAME_BYTES,
-  };
+  return { cluster: cluster.name, topic: cluster.topic, head: triggerHead(cluster, record, epoch) };
 }
 
 /** @throws CarillonError when the schedule cannot be compiled: that job goes into the error state, others go on. */
@@ -59,7 +51,9 @@ export function planOf(record: JobRecord, cluster: Cluster, epoch: number): Plan
     return definition === undefined ? undefined : new Calendar(definition);
   };
   const compiled = compileSchedule(schedule, bounds, { key, createdMs, calendar });
-  return { ...targetOf(record, cluster, epoch), cutMs: record.cutMs, schedule: compiled, misfire };
+  const { topic, head, cluster: name } = targetOf(record, cluster, epoch);
+  const { offsetMs, everyMs } = compiled;
+  return { cluster: name, topic, head, cutMs: record.cutMs, schedule: compiled, offsetMs, everyMs, misfire };
 }
 
 /** The first owed nominal time of a segment after a nominal time, or NO_OCCURRENCE. */

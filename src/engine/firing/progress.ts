@@ -24,6 +24,7 @@ function nextMark(slot: SlotState, batch: Batch | null): Watermark {
   for (let i = 0; i < slot.ready.length; i += 1) t = Math.min(t, owedSince(slot, slot.ready.at(i)) - 1);
   for (const entry of slot.apart.flat()) t = Math.min(t, owedSince(slot, entry) - 1);
   for (const other of slot.batches) if (other !== batch) t = Math.min(t, other.oldestMs - 1);
+  if (batch !== null) t = Math.min(t, batch.plainNextMs - 1);
   for (const { entry, after } of batch?.items ?? []) {
     if (after !== null && slot.entries.live[entry]!.cursor === null) t = Math.min(t, after.effectiveMs - 1);
   }
@@ -58,7 +59,7 @@ export async function commit(slot: SlotState, batch: Batch | null): Promise<void
  */
 function passBehind(slot: SlotState, batch: Batch): void {
   const { entries } = slot;
-  let upToMs = Number.NEGATIVE_INFINITY;
+  let upToMs = batch.plainLastMs;
   for (const { entry, lastMs } of batch.items) {
     const live = entries.live[entry]!;
     if (live.run === null && live.cursor === null) upToMs = Math.max(upToMs, lastMs);
@@ -123,7 +124,7 @@ function records(
   const lagging = laggingAt(slot, mark.t);
   const { t, o, n } = mark;
   const value = encodeMessage({ v: 1, epoch, incarnation, t, o, n, ...(lagging === null ? {} : { lagging }) });
-  const all: TopicMessages[] = batch?.topics() ?? [];
+  const all: TopicMessages[] = [...(batch?.triggers.toMessages() ?? [])];
   if (cursors.size > 0) {
     const messages: BusMessage[] = [...cursors].map(([key, cursor]) => ({
       partition,

@@ -126,7 +126,7 @@ export class SlotRunner {
     while (slot.phase === 'running' && slot.options.trusted() && mayDeliver(slot)) {
       const batch = collect(slot, nowMs);
       if (batch === null) break;
-      triggers += batch.messages.length;
+      triggers += batch.count;
       const sending = deliver(slot, batch)
         .catch((error: unknown) => slot.lose(`a fault: ${String(error)}`))
         .then(async () => {

@@ -12,6 +12,8 @@ export function loseShard(slot: SlotState, shard: ShardRun, reason: string): voi
   shard.triedMs = null;
   const { entries, wheel } = slot;
   for (const entry of entries.ofShard(shard.id)) {
+    // From here on its horizon counts, not that of the slot.
+    entries.plan[entry] = null;
     const beyond = entries.effectiveMs[entry]! > shard.horizonMs && entries.live[entry]!.cursor === null;
     if (beyond && entries.state[entry] === WAITING) wheel.cancel(entry);
   }

@@ -1,0 +1,139 @@
+import { COMPACT_ID, type TriggerHead, triggerMessage } from '../../core/envelope.ts';
+import { executionId } from '../../core/job.ts';
+import type { BusMessage, TopicMessages, TriggerBatch } from '../../ports/bus.ts';
+import { Delivery } from './delivery.ts';
+import type { PartitionQueue, Place } from './partition-queue.ts';
+import { varint } from './record-batch.ts';
+
+/** Nominal times of 13 digits: 2001-09-09 to 2286-11-20. Others take the slow way. */
+const DIGITS = 13;
+const FIRST_MS = 1e12;
+const END_MS = 1e13;
+
+/** What is constant in the triggers of one head; the head keeps it. */
+class Kept {
+  readonly shard: number;
+  readonly number: number;
+  /** Key, value, constant headers, and the execution id up to its time. */
+  readonly bytes: Uint8Array;
+
+  constructor(head: TriggerHead, shard: number, number: number) {
+    this.shard = shard;
+    this.number = number;
+    this.bytes = constantBytes(head, shard, number);
+  }
+}
+
+/** Triggers as bytes of their partitions' batches. A part of `send` and `commit` like messages. */
+export class EncodedTriggers implements TriggerBatch, TopicMessages {
+  readonly topic = '';
+  readonly messages: readonly BusMessage[] = [];
+  readonly delivery = new Delivery();
+  readonly #queueOf: (topic: string, partition: number) => PartitionQueue;
+  readonly #topics = new Map<string, Place[]>();
+  /** Topic of the last trigger and its places by partition. */
+  #last = '';
+  #places: Place[] = [];
+  count = 0;
+  bytes = 0;
+
+  constructor(queueOf: (topic: string, partition: number) => PartitionQueue) {
+    this.#queueOf = queueOf;
+  }
+
+  add(topic: string, head: TriggerHead, shard: number, number: number, nominalMs: number, effectiveMs: number): void {
+    if (!(nominalMs >= FIRST_MS && nominalMs < END_MS)) {
+      this.message(topic, triggerMessage(head, executionId(shard, number, nominalMs), nominalMs, effectiveMs));
+      return;
+    }
+    let kept = head.kept as Kept | null;
+    if (kept === null || kept.number !== number || kept.shard !== shard) {
+      kept = new Kept(head, shard, number);
+      head.kept = kept;
+    }
+    const first = kept.bytes;
+    if (nominalMs !== ending.nominalMs || effectiveMs !== ending.effectiveMs) endAt(nominalMs, effectiveMs);
+    const last = head.headers === null ? ending.compact : ending.cloudevents;
+    if (topic !== this.#last) this.#turn(topic);
+    const place = this.#places[head.partition] ?? this.#place(topic, head.partition);
+    place.queue.appendContent(place, first, last);
+    this.count += 1;
+    this.bytes += first.length + last.length;
+  }
+
+  message(topic: string, message: BusMessage): void {
+    const place = this.placeOf(topic, message.partition);
+    place.queue.append(place, message);
+    this.count += 1;
+    this.bytes += (message.value?.length ?? 0) + 512;
+  }
+
+  toMessages(): readonly TopicMessages[] {
+    return [this];
+  }
+
+  placeOf(topic: string, partition: number): Place {
+    if (topic !== this.#last) this.#turn(topic);
+    return this.#places[partition] ?? this.#place(topic, partition);
+  }
+
+  *queues(): Generator<PartitionQueue> {
+    // Partitions that have no record are holes of the arrays.
+    for (const places of this.#topics.values()) for (const place of places) if (place !== undefined) yield place.queue;
+  }
+
+  #turn(topic: string): void {
+    const places = this.#topics.get(topic) ?? [];
+    this.#topics.set(topic, places);
+    this.#last = topic;
+    this.#places = places;
+  }
+
+  #place(topic: string, partition: number): Place {
+    const place = this.#queueOf(topic, partition).place(this.delivery);
+    this.#places[partition] = place;
+    return place;
+  }
+}
+
+/**
+ * A trigger's record ends in what its time makes: the digits of the execution id's time, and in a CloudEvent two headers. The
+ * triggers of one tick share it. The execution id's header therefore comes last but for these; headers have no order.
+ */
+const ending = { nominalMs: -1, effectiveMs: -1, compact: Buffer.alloc(0), cloudevents: Buffer.alloc(0) };
+
+function endAt(nominalMs: number, effectiveMs: number): void {
+  ending.nominalMs = nominalMs;
+  ending.effectiveMs = effectiveMs;
+  ending.compact = Buffer.from(String(nominalMs), 'latin1');
+  ending.cloudevents = Buffer.concat([
+    ending.compact,
+    ...header('ce_time', new Date(nominalMs).toISOString()),
+    ...header('ce_effectivetime', new Date(effectiveMs).toISOString()),
+  ]);
+}
+
+function constantBytes(head: TriggerHead, shard: number, number: number): Uint8Array {
+  const key = Buffer.from(head.key);
+  const constant = Object.entries(head.headers ?? {});
+  const idName = Buffer.from(head.headers === null ? COMPACT_ID : 'ce_id');
+  const id = Buffer.from(`${shard}-${number}-`);
+  const own = head.headers === null ? 1 : constant.length + 3;
+  return Buffer.concat([
+    varint(key.length),
+    key,
+    varint(head.value.length),
+    head.value,
+    varint(own),
+    ...constant.flatMap(([name, value]) => header(name, value)),
+    varint(idName.length),
+    idName,
+    varint(id.length + DIGITS),
+    id,
+  ]);
+}
+
+function header(name: string, value: string): Buffer[] {
+  const [nameBytes, valueBytes] = [Buffer.from(name), Buffer.from(value)];
+  return [varint(nameBytes.length), nameBytes, varint(valueBytes.length), valueBytes];
+}
