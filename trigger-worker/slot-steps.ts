@@ -15,6 +15,8 @@ const SCAN_EVERY_MS = 250;
 const UPKEEP_EVERY_MS = 1_000;
 /** How often it is looked for shards that the trigger store has lost, in ms. */
 const REBUILD_EVERY_MS = 250;
+/** How often it is looked whether jobs are to be compared, in ms. */
+const RECONCILE_EVERY_MS = 1_000;
 /** Pauses after failures in a row, in ms: doubled from the first to the second. */
 const RETRY_MS = 50;
 const RETRY_MAX_MS = 1_000;
@@ -70,6 +72,7 @@ export class SlotSteps {
       step('progress', () => this.commitProgress()),
       step('upkeep', () => this.keepUp()),
       step('rebuild', () => this.rebuild()),
+      step('reconcile', () => this.reconcile()),
     ];
   }
 
@@ -143,6 +146,10 @@ export class SlotSteps {
 
   private async rebuild(): Promise<number> {
     return (await this.runner.rebuild()) ? 0 : REBUILD_EVERY_MS;
+  }
+
+  private async reconcile(): Promise<number> {
+    return (await this.runner.reconcile()) ? 0 : RECONCILE_EVERY_MS;
   }
 
   private async keepUp(): Promise<number> {

@@ -11,7 +11,12 @@ export const applied = (reachesOwner: boolean) => ({ outcome: 'applied' as const
 export const bytes = (text: string): Uint8Array => encoder.encode(text);
 
 /** A change of job `number` to a version; the record says which. */
-export function change(number: number, version: number, score: number | null, record: string | null = ''): TriggerChange {
+export function change(
+  number: number,
+  version: number,
+  score: number | null,
+  record: string | null = '',
+): TriggerChange {
   return { number, version, score, record: record === null ? null : bytes(record || `${number}@${version}`) };
 }
 
@@ -22,7 +27,14 @@ export async function begun(store: TriggerStore, shard: number, epoch: number): 
   expect(await store.scan(shard, request)).toEqual({ status: 'ok', due: [] });
 }
 
-export async function scanned(store: TriggerStore, shard: number, epoch: number, fromMs: number, h0: number, h1: number) {
+export async function scanned(
+  store: TriggerStore,
+  shard: number,
+  epoch: number,
+  fromMs: number,
+  h0: number,
+  h1: number,
+) {
   const result = await store.scan(shard, { epoch, expectedHorizonMs: h0, fromMs, horizonMs: h1 });
   if (result.status !== 'ok') throw new Error(`scan: ${JSON.stringify(result)}`);
   return result.due.map((one) => ({ ...one, record: new TextDecoder().decode(one.record) }));

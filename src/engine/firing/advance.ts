@@ -180,8 +180,10 @@ function takeWritten(
     if (score === 0) {
       shard.finished = true;
       if (entries.nominalMs[entry] === NO_OCCURRENCE) remove(slot, entry);
-    } else if (!within.has(index) && entries.state[entry] === WAITING && entries.effectiveMs[entry] === score) {
-      remove(slot, entry);
+      continue;
     }
+    // No scan would find it; a store that has lost H does not say so.
+    const near = within.has(index) || score <= shard.horizonMs;
+    if (!near && entries.state[entry] === WAITING && entries.effectiveMs[entry] === score) remove(slot, entry);
   }
 }

@@ -16,19 +16,24 @@ const SCANS_AT_ONCE = 8;
 /** Members that are decoded in one turn of the event loop: some ms. */
 const TAKEN_AT_ONCE = 200;
 
+/** A shard that may have gone back is compared first, unless so little of its horizon is left, in ms. */
+const SUSPECT_LEFT_MS = 5_000;
+
 /**
  * Scans each shard whose horizon has come near, to a horizon that differs a little by shard. After a new connection to the
- * store all are scanned, and all of each. Answers how many it scanned.
+ * store nothing is believed before it is compared with the job store: an old copy has versions that are in force no more.
+ * Answers how many shards it scanned.
  */
 export async function scan(slot: SlotState, nowMs: number): Promise<number> {
   const connections = slot.options.stores.triggers.connections();
   if (connections !== slot.connections) {
     slot.connections = connections;
-    for (const shard of slot.shards.values()) shard.doubted = true;
+    for (const shard of slot.shards.values()) shard.suspect = true;
   }
-  const near = [...slot.shards.values()].filter(
-    (shard) => !shard.lost && (shard.doubted || shard.horizonMs - nowMs < LIMITS.scanAheadMinMs),
-  );
+  const near = [...slot.shards.values()].filter(({ lost, suspect, doubted, horizonMs }) => {
+    if (lost) return false;
+    return suspect ? horizonMs - nowMs < SUSPECT_LEFT_MS : doubted || horizonMs - nowMs < LIMITS.scanAheadMinMs;
+  });
   await inGroups(near, (shard) => scanShard(slot, shard, nowMs));
   return near.length;
 }
@@ -48,10 +53,13 @@ async function scanShard(slot: SlotState, shard: ShardRun, nowMs: number): Promi
     if (shard.lost) return;
     shard.scanning = true;
     const { doubted } = shard;
+    shard.doubted = false;
     try {
       const members = await readMembers(slot, shard, doubted ? 0 : shard.horizonMs, nowMs);
       if (members !== null) await takeUpAll(slot, shard, members);
-      if (doubted) shard.doubted = false;
+    } catch (error) {
+      shard.doubted ||= doubted;
+      throw error;
     } finally {
       shard.scanning = false;
     }
@@ -158,8 +166,8 @@ async function takeUp(slot: SlotState, shard: ShardRun, member: DueMember): Prom
 }
 
 /**
- * Takes a shard for this owner. It is lost where the store does not have all of it, and where it is older than what the last
- * owner has told: another owner than the last one claimed it, or its H is before T. Null: the slot is lost.
+ * Takes a shard for this owner. It is lost where the store does not have all of it, where the last owner had not rebuilt it, and
+ * where it is older than what that one has told: another owner claimed it last, or its H is before T. Null: the slot is lost.
  */
 export async function claimShard(slot: SlotState, id: number): Promise<ShardRun | null> {
   const { stores, epoch } = slot.options;
@@ -171,7 +179,8 @@ export async function claimShard(slot: SlotState, id: number): Promise<ShardRun 
   const { horizonMs, formerEpoch, whole } = claimed;
   const t = slot.running ? slot.mark.t : inheritedT(slot, id);
   const shard = newShardRun(id, horizonMs);
-  if (whole && formerEpoch >= slot.formerEpoch && horizonMs >= t) return shard;
+  const lagged = !slot.running && slot.lagging.has(id);
+  if (whole && !lagged && formerEpoch >= slot.formerEpoch && horizonMs >= t) return shard;
   shard.horizonMs = t;
   loseShard(slot, shard, whole ? 'older' : 'not-whole');
   return shard;

@@ -20,8 +20,10 @@ export interface ShardRun {
    * it a T of its own; what lies beyond waits outside the wheel.
    */
   lost: boolean;
-  /** All members are to be read again, and all jobs compared: the store may have gone back. */
+  /** All members are to be read again. */
   doubted: boolean;
+  /** All jobs are to be compared at once: the store may have gone back. */
+  suspect: boolean;
   /** Numbers of jobs whose member was not where it should be: they are compared soon. */
   doubtful: Set<number>;
 }
@@ -38,6 +40,7 @@ export function newShardRun(id: number, horizonMs: number): ShardRun {
     finished: true,
     lost: false,
     doubted: false,
+    suspect: false,
     doubtful: new Set(),
   };
 }

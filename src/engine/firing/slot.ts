@@ -1,5 +1,6 @@
 import type { Shard } from '../../ports/shard-store.ts';
 import { rebuild } from '../rebuild/rebuild.ts';
+import { Reconciler } from '../rebuild/reconcile.ts';
 import { flushWriteBacks } from './advance.ts';
 import { flushAnswers } from './answers.ts';
 import { collect } from './collect.ts';
@@ -30,6 +31,7 @@ import { adopt } from './takeover.ts';
 export class SlotRunner {
   private readonly slot: SlotState;
   private readonly sending = new Set<Promise<void>>();
+  private reconciler: Reconciler | null = null;
 
   constructor(options: SlotOptions) {
     this.slot = new SlotState(options);
@@ -96,6 +98,13 @@ export class SlotRunner {
     // A new shard is empty: making it whole is one question to each store.
     while (await rebuild(slot, ({ id }) => unopened.has(id)));
     return taken + (await syncShards(slot, nowMs)).taken;
+  }
+
+  /** Compares some jobs with what the trigger store has; answers whether there is more to be done at once. */
+  async reconcile(): Promise<boolean> {
+    if (this.slot.phase !== 'running') return false;
+    this.reconciler ??= new Reconciler(this.slot);
+    return await this.reconciler.step();
   }
 
   /** Rebuilds one shard that the trigger store has lost; answers whether there is one more. */

@@ -13,7 +13,6 @@ import { Wheel } from '../../core/wheel.ts';
 import type { BusReader, BusRecord } from '../../ports/bus.ts';
 import type { DueMember } from '../../ports/trigger-store.ts';
 import { inheritedT } from '../rebuild/lost.ts';
-import { oweBehind } from './cursors.ts';
 import { IDLE } from './entries.ts';
 import { readFast } from './fast-path.ts';
 import { place, settle } from './movement.ts';
@@ -174,7 +173,6 @@ async function begin(slot: SlotState): Promise<void> {
   for (let entry = 0; entry < entries.end; entry += 1) {
     const live = entries.live[entry];
     if (live == null || live.run !== null || entries.state[entry] !== IDLE) continue;
-    if (slot.lagging.has(entries.shard[entry]!)) oweBehind(slot, entry);
     settle(slot, entry);
     place(slot, entry);
   }

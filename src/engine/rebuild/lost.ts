@@ -10,6 +10,7 @@ export function loseShard(slot: SlotState, shard: ShardRun, reason: string): voi
   if (shard.lost) return;
   shard.lost = true;
   shard.triedMs = null;
+  slot.moved = true;
   const { entries, wheel } = slot;
   for (const entry of entries.ofShard(shard.id)) {
     // From here on its horizon counts, not that of the slot.
@@ -21,13 +22,13 @@ export function loseShard(slot: SlotState, shard: ShardRun, reason: string): voi
   slot.event('warn', 'the trigger store has lost a shard: it is rebuilt', { shard: shard.id, reason });
 }
 
-/** Shards whose T is behind that of the slot, with the T of each; null: none is. */
+/** Lost shards with the T of each, for the record of progress: whoever comes next rebuilds them too. Null: there are none. */
 export function laggingAt(slot: SlotState, t: number): Record<string, number> | null {
   let lagging: Record<string, number> | null = null;
   for (const { id, lost, horizonMs } of slot.shards.values()) {
-    if (!lost || horizonMs >= t) continue;
+    if (!lost) continue;
     lagging ??= {};
-    lagging[id] = horizonMs;
+    lagging[id] = Math.min(horizonMs, t);
   }
   return lagging;
 }

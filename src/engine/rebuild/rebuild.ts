@@ -5,12 +5,10 @@ import { place, settle } from '../firing/movement.ts';
 import { readMembers, takeUpAll } from '../firing/scan.ts';
 import { alone, type ShardRun } from '../firing/shard-run.ts';
 import type { SlotState } from '../firing/slot-state.ts';
-import { endUntold, readCalendars, restoreJobs, sidesIn } from './restore.ts';
+import { endUntold, MOVING_MOST, readCalendars, restoreJobs, sidesIn } from './restore.ts';
 
 /** Jobs of one question to the job store. */
 const PAGE_JOBS = 500;
-/** More moves than ever are under way at the same time (see `allot/move.ts`). */
-const MOVING_MOST = 10_000;
 /** Rebuilds that one epoch can number. */
 const BUILDS = 2 ** 20;
 
@@ -96,9 +94,10 @@ function standWhole(slot: SlotState, shard: ShardRun): void {
   for (const entry of all) if (entries.live[entry]!.cursor === null) oweBehind(slot, entry);
   shard.lost = false;
   shard.doubted = false;
+  shard.suspect = false;
   shard.doubtful.clear();
   shard.finished = true;
-  slot.lagging.delete(shard.id);
+  slot.moved = true;
   for (const entry of all) {
     if (entries.state[entry] !== WAITING || slot.wheel.waits(entry)) continue;
     settle(slot, entry);

@@ -13,6 +13,8 @@ import { failJob } from '../firing/finish.ts';
 import type { ShardRun } from '../firing/shard-run.ts';
 import type { SlotState } from '../firing/slot-state.ts';
 
+/** More moves than ever are under way at the same time (see `allot/move.ts`). */
+export const MOVING_MOST = 10_000;
 /** Jobs that are timed and encoded in one turn of the event loop: about 5 ms. */
 const RESTORED_AT_ONCE = 100;
 
@@ -71,7 +73,12 @@ function restored(slot: SlotState, job: Job, calendars: Calendars): RestoredJob 
   try {
     return { number, version, score: scoreOf(slot, job, live, calendars), record: encodedRecord(job, calendars) };
   } catch (error) {
-    failJob(slot, { shard: job.shard, number, version, reason: error instanceof Error ? error.message : String(error) });
+    failJob(slot, {
+      shard: job.shard,
+      number,
+      version,
+      reason: error instanceof Error ? error.message : String(error),
+    });
     return null;
   }
 }

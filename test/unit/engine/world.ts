@@ -17,6 +17,7 @@ import type { SlotOptions } from '../../../src/engine/firing/slot-state.ts';
 import type { BusProducer } from '../../../src/ports/bus.ts';
 import type { Stores } from '../../../src/ports/stores.ts';
 import type { Labels, Telemetry } from '../../../src/ports/telemetry.ts';
+import { LosingTriggers } from './losing-triggers.ts';
 
 export const T0 = Date.UTC(2026, 11, 1);
 export const SHARD = 0;
@@ -64,6 +65,7 @@ export class Told implements Telemetry {
 export class World {
   readonly clock: ManualClock;
   readonly stores: Stores;
+  readonly triggers: LosingTriggers;
   readonly told = new Told();
   readonly delivery: Delivery;
   readonly jobs = new Map<string, Job>();
@@ -79,7 +81,8 @@ export class World {
   private constructor(delivery: Delivery, startMs: number) {
     this.delivery = delivery;
     this.clock = manualClock(startMs);
-    this.stores = memoryStores(this.clock);
+    this.triggers = new LosingTriggers(this.clock);
+    this.stores = { ...memoryStores(this.clock), triggers: this.triggers.store };
   }
 
   static async open(delivery: Delivery, { startMs = T0, topic = true } = {}): Promise<World> {
@@ -173,6 +176,7 @@ export class World {
     await this.through(runner.readFast(0));
     await this.through(runner.scan(this.nowMs));
     while (await this.through(runner.rebuild()));
+    while (await this.through(runner.reconcile()));
     while (runner.tick(this.nowMs) > 0) await runner.settled();
     await runner.commitProgress();
     await this.through(runner.flushWriteBacks());
