@@ -1,5 +1,6 @@
 /**
- * `npm test`: first what needs no run (types, lint, layers, unused code), then vitest. Each check counts as one test. The last
+ * `npm test`: first what needs no run (types, lint, layers, unused code), then vitest, then the chaos suite in its short form,
+ * alone, since it measures. Each check counts as one test, and each fault too. With arguments only vitest runs. The last
  * line is `N passed, N failed`, with `, N skipped` when something was skipped, which only `CARILLON_TEST_SERVERS=none` does.
  */
 import { spawn } from 'node:child_process';
@@ -49,10 +50,25 @@ async function vitest(counts: Counts, args: readonly string[]): Promise<void> {
   }
 }
 
+async function chaos(counts: Counts): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'carillon-test-'));
+  const file = join(folder, 'result.json');
+  try {
+    const seed = process.env['CARILLON_TEST_SEED'] ?? '1';
+    await run(process.execPath, [join('test', 'chaos', 'main.ts'), '--short', '--seed', seed, '--json', file]);
+    const { faults }: { faults: { wrong: string[] }[] } = JSON.parse(readFileSync(file, 'utf8'));
+    for (const { wrong } of faults) counts[wrong.length === 0 ? 'passed' : 'failed'] += 1;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
 const counts: Counts = { passed: 0, failed: 0, skipped: 0 };
 try {
   await checks(counts);
-  await vitest(counts, process.argv.slice(2));
+  const only = process.argv.slice(2);
+  await vitest(counts, only);
+  if (only.length === 0 && process.env['CARILLON_TEST_SERVERS'] !== 'none') await chaos(counts);
 } catch (error) {
   console.error(error);
   counts.failed += 1;

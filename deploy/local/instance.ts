@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { mountBounded, unmountBelow } from './disk.ts';
 import { download, isDownloaded } from './download.ts';
 import { kafka } from './kafka.ts';
 import { isRunning, launch, type MemberRecord, readRecord, type ServerRecord, stopServer } from './launch.ts';
@@ -33,6 +34,8 @@ export interface StartOptions<Name extends ServerName = ServerName> {
   readonly temporary?: boolean;
   /** Sizes for tests instead of those for demos and benchmarks. */
   readonly small?: boolean;
+  /** Each process has its data on a disk of its own of this size, in MiB, which can be filled; for root, temporary only. */
+  readonly diskMiB?: number;
   /** Settings that differ from those sizes. */
   readonly settings?: { readonly [Kind in ServerName]?: Partial<Settings[Kind]> };
   /** Told one line per step; silent unless given. */
@@ -69,7 +72,7 @@ export async function startServers<Name extends ServerName = ServerName>(
   if (failed) {
     await Promise.all(names.filter((name) => !before.includes(name)).map((name) => stopServer(KINDS[name], dir, 0)));
     await releaseAll(reserved);
-    if (temporary) await rm(dir, { recursive: true, force: true });
+    if (temporary) await removeInstance(dir);
     throw failed.reason;
   }
   await writePorts(dir);
@@ -144,6 +147,9 @@ async function startOne(name: ServerName, dir: string, options: StartOptions): P
   // The kind and its settings share one name, which the compiler cannot follow through a loop over names.
   const kind = KINDS[name] as ServerKind<ServerName>;
   const launched = { dist, dir, settings: settings as Settings[ServerName], dieWithOwner: options.temporary ?? false };
+  if (options.diskMiB !== undefined && options.temporary) {
+    for (const member of kind.members(launched.settings)) mountBounded(join(dir, member.name), options.diskMiB);
+  }
   const { record, reserved } = await launch(kind, launched);
   const { members, startedInMs } = record;
   const ports = members.map((member) => member.ports[0]).join(', ');
@@ -171,6 +177,7 @@ export const lockInstance = (dir: string): Promise<Lock> => lock(`instance ${dir
 async function removeInstance(dir: string): Promise<void> {
   await Promise.all(SERVER_NAMES.map((name) => stopServer(KINDS[name], dir, 0)));
   await Promise.all(portsFiles(dir).map((file) => rm(file, { force: true })));
+  unmountBelow(dir);
   await rm(dir, { recursive: true, force: true });
 }
 

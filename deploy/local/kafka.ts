@@ -32,9 +32,11 @@ export const kafka: ServerKind<'kafka'> = {
   // Brokers that are told to stop at the same time wait for each other: one of them for a leader that is gone.
   stopGraceMs: ({ brokers }) => (brokers === 1 ? 30_000 : 3_000),
   version: () => KAFKA.version,
-  // The second port is that of the controller, which only brokers call.
-  members: ({ brokers }) =>
-    brokers === 1 ? [{ name: 'kafka', ports: [29_171, 29_172] }] : numbered('kafka', brokers, [29_711, 29_712]),
+  // The second port is that of the controller, which only brokers call, the third is for a proxy.
+  members: ({ brokers, proxyPort }) =>
+    brokers === 1
+      ? [{ name: 'kafka', ports: [29_171, 29_172, ...(proxyPort === null ? [] : [29_173])] }]
+      : numbered('kafka', brokers, [29_711, 29_712]),
   command: async ({ dist, data, member, members }, settings) => {
     const found = findJava();
     if ('what' in found) throw new MissingPrerequisites([found]);
@@ -116,6 +118,7 @@ export function kafkaProperties(
     'share.coordinator.state.topic.replication.factor': replicas,
     'share.coordinator.state.topic.min.isr': inStep,
     ...(replicas > 1 && replicated(replicas, inStep)),
+    ...(settings.proxyPort !== null && proxied(member, settings.proxyPort)),
     'group.initial.rebalance.delay.ms': 0,
     'auto.create.topics.enable': false,
     // Retention removes whole closed segments when it looks: without these three it looks every five minutes at
@@ -127,6 +130,15 @@ export function kafkaProperties(
     // The compactor takes 128 MiB of the heap unless told otherwise; this is room for a million keys at a time.
     'log.cleaner.dedupe.buffer.size': 32 * 1024 * 1024,
   });
+}
+
+/** A second listener beside that of direct clients: whoever comes through the proxy is sent back through it. */
+function proxied({ ports: [port, controllerPort, behindPort] }: Member, proxyPort: number): Record<string, string> {
+  return {
+    listeners: `PLAINTEXT://${HOST}:${port},CONTROLLER://${HOST}:${controllerPort},PROXIED://${HOST}:${behindPort}`,
+    'advertised.listeners': `PLAINTEXT://${HOST}:${port},PROXIED://${HOST}:${proxyPort}`,
+    'listener.security.protocol.map': 'CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT',
+  };
 }
 
 /** What several brokers need on top: nothing acknowledged is on one disk alone, and a dead broker is replaced within 3 s. */

@@ -25,7 +25,7 @@ export const mongodb: ServerKind<'mongodb'> = {
     await using client = await connectTo(members[0]!);
     if (!settings.replicaSet) await client.db('admin').command({ ping: 1 });
     else if (members.length === 1) await electPrimary(client, hostOf(members[0]!));
-    else await formSet(client, members);
+    else await formSet(client, members, settings.electionMs);
   },
   serves: async (member, settings) => {
     await using client = await connectTo(member);
@@ -81,12 +81,13 @@ async function electPrimary(client: MongoClient, host: string): Promise<void> {
 }
 
 /** Makes one set of all members and waits until one is primary and the others follow. @throws while it is not there yet */
-async function formSet(client: MongoClient, members: readonly Member[]): Promise<void> {
+async function formSet(client: MongoClient, members: readonly Member[], electionMs: number): Promise<void> {
   const admin = client.db('admin');
   const hello = await admin.command({ hello: 1 });
   if (hello['setName'] === undefined) {
     const set = members.map((member, _id) => ({ _id, host: hostOf(member) }));
-    await admin.command({ replSetInitiate: { _id: REPLICA_SET, members: set } }).catch(unlessAlreadyInitialized);
+    const config = { _id: REPLICA_SET, members: set, settings: { electionTimeoutMillis: electionMs } };
+    await admin.command({ replSetInitiate: config }).catch(unlessAlreadyInitialized);
   }
   const { members: states } = await admin.command({ replSetGetStatus: 1 });
   const told = (states as { stateStr: string }[]).map(({ stateStr }) => stateStr).sort();

@@ -10,6 +10,8 @@ export interface MongodbSettings {
   readonly replicaSet: boolean;
   /** Processes of the replica set. */
   readonly members: 1 | 3;
+  /** The others elect a new primary after this silence of the old one, in ms; MongoDB's own default is 10,000. */
+  readonly electionMs: number;
 }
 
 /** One server; a primary and a replica under three Sentinels; or a Redis Cluster of three primaries with a replica each. */
@@ -33,6 +35,8 @@ export interface KafkaSettings {
   readonly quickJit: boolean;
   /** Processes, each broker and controller; with three every topic has three replicas, two of which must be in step. */
   readonly brokers: 1 | 3;
+  /** The port of a proxy before a second listener, which clients that come through the proxy are told; null: there is none. */
+  readonly proxyPort: number | null;
 }
 
 export interface Settings {
@@ -45,14 +49,28 @@ const MiB = 1024 * 1024;
 
 /** For playing, demos and benchmarks. */
 export const LARGE: Settings = {
-  mongodb: { cacheGB: 1, oplogMB: 1024, replicaSet: true, members: 1 },
+  mongodb: { cacheGB: 1, oplogMB: 1024, replicaSet: true, members: 1, electionMs: 10_000 },
   redis: { topology: 'single', maxMemoryMB: 2048 },
-  kafka: { heapMB: 512, segmentBytes: 128 * MiB, retentionBytes: 1024 * MiB, quickJit: false, brokers: 1 },
+  kafka: {
+    heapMB: 512,
+    segmentBytes: 128 * MiB,
+    retentionBytes: 1024 * MiB,
+    quickJit: false,
+    brokers: 1,
+    proxyPort: null,
+  },
 };
 
 /** For tests: quick to start, little to write. */
 export const SMALL: Settings = {
-  mongodb: { cacheGB: 0.25, oplogMB: 64, replicaSet: true, members: 1 },
+  mongodb: { cacheGB: 0.25, oplogMB: 64, replicaSet: true, members: 1, electionMs: 2_000 },
   redis: { topology: 'single', maxMemoryMB: 512 },
-  kafka: { heapMB: 384, segmentBytes: 32 * MiB, retentionBytes: 256 * MiB, quickJit: true, brokers: 1 },
+  kafka: {
+    heapMB: 384,
+    segmentBytes: 32 * MiB,
+    retentionBytes: 256 * MiB,
+    quickJit: true,
+    brokers: 1,
+    proxyPort: null,
+  },
 };

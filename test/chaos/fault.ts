@@ -1,4 +1,5 @@
 import type { Bounds } from './limits.ts';
+import type { Verdict } from './tally.ts';
 import type { World } from './world.ts';
 
 export interface Fault {
@@ -14,6 +15,8 @@ export interface Fault {
 export interface Told {
   /** Added to the greatest lateness that is allowed, in ms: a part of it that is not Carillon's. */
   addedMs?: number;
+  /** Of jobs that only this fault has. */
+  counts?: Pick<Verdict, 'lost' | 'duplicatedIds' | 'duplicatedCopies' | 'early'>;
   /** What broke, as sentences. */
   wrong?: string[];
   /** Figures for people. */

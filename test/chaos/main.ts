@@ -16,6 +16,7 @@ const USAGE = `npm run test:chaos -- [options]
   --seed S        the same faults in the same order (default 1)
   --rate N        triggers per second (default 5000)
   --jobs N        jobs, half of them every 30 s (default 20000)
+  --one-shots N   immediate one-shots per second of the fault that has them (default 2000)
   --faults a,b    these of ${FAULT_NAMES.join(', ')}
   --delivery D    exactly-once or at-least-once (default: exactly-once, and the other where that is refused)
   --short         the form of npm test: four faults, few jobs, short waits
@@ -35,6 +36,7 @@ function asked(): Asked {
       seed: { type: 'string', default: '1' },
       rate: { type: 'string' },
       jobs: { type: 'string' },
+      'one-shots': { type: 'string' },
       faults: { type: 'string' },
       delivery: { type: 'string' },
       short: { type: 'boolean', default: false },
@@ -57,6 +59,7 @@ function asked(): Asked {
     seed: number('seed', values.seed, 1),
     perSecond: number('rate', values.rate, short ? 1_000 : 5_000),
     jobs: number('jobs', values.jobs, short ? 4_000 : 20_000),
+    oneShotsPerSecond: number('one-shots', values['one-shots'], 2_000),
     scale: short ? 0.15 : 1,
     deliveries: wanted,
     stages: stagesOf(names),
@@ -73,7 +76,14 @@ function number(option: string, text: string | undefined, otherwise: number): nu
 
 async function main(): Promise<number> {
   const options = asked();
-  const { seed, minutes, stages } = options;
+  const { seed, minutes } = options;
+  const stages: Stage[] = [];
+  const skipped: ChaosResult['skipped'] = [];
+  for (const stage of options.stages) {
+    const reason = stage.refusal?.() ?? null;
+    if (reason === null) stages.push(stage);
+    else for (const { name } of stage.faults) skipped.push({ name, reason });
+  }
   const all = stages.reduce((sum, { faults }) => sum + faults.length, 0);
   const done: StageResult[] = [];
   for (const stage of stages) {
@@ -83,6 +93,7 @@ async function main(): Promise<number> {
     // A world that a fault has broken is no world for the next one.
     if (once.left.length > 0) done.push(await runStage({ ...stage, faults: once.left }, { ...options, forMs: 0 }));
   }
+  if (done.length === 0) throw new Error(`nothing was done: ${JSON.stringify(skipped)}`);
   const delivery = done[0]!.delivery;
   const [first] = options.deliveries;
   const expected = done.reduce((sum, one) => sum + one.expected, 0);
@@ -93,7 +104,7 @@ async function main(): Promise<number> {
     offered_per_s: Math.round(expected / seconds),
     delivery,
     delivery_refused: first === undefined || first === delivery ? null : first,
-    skipped: [],
+    skipped,
     faults: merged(done.flatMap(({ results }) => results)),
   };
   printTable(result);

@@ -40,8 +40,12 @@ export interface Stroke {
   verdict: Verdict;
 }
 
-export function resultOf({ fault, told, struckMs, verdict }: Stroke, delivery: Delivery): FaultResult {
+export function resultOf({ fault, told, struckMs, verdict: ofRates }: Stroke, delivery: Delivery): FaultResult {
   const { bounds } = fault;
+  const verdict = { ...ofRates };
+  for (const count of ['lost', 'duplicatedIds', 'duplicatedCopies', 'early'] as const) {
+    verdict[count] += told?.counts?.[count] ?? 0;
+  }
   const recovered = verdict.lastLateMs === 0 ? 0 : Math.max(0, verdict.lastLateMs - struckMs);
   const limitMs = bounds.maxLatenessMs === null ? null : bounds.maxLatenessMs + (told?.addedMs ?? 0);
   const wrong = [...(told?.wrong ?? []), ...broken(verdict, bounds.mayRepeat && delivery === 'at-least-once')];

@@ -19,6 +19,7 @@ export interface StageOptions {
   /** Faults go on for at least this long, in ms, and until each was dealt once. */
   forMs: number;
   scale: number;
+  oneShotsPerSecond: number;
   log: (line: string) => void;
 }
 
@@ -46,14 +47,22 @@ export async function runStage(stage: Stage, options: StageOptions): Promise<Sta
   const { seed, jobs, perSecond, forMs, log } = options;
   const next = random(seed);
   log(`stage ${stage.name}`);
-  const world = await World.begin({ ...options, servers: stage.servers, random: next });
-  let reading: Reading | null = null;
+  const { servers, proxied = false } = stage;
+  const world = await World.begin({ ...options, servers, proxied, random: next });
   try {
     const load = { jobs, perSecond, seed, anchorMs: Date.now() };
     await register(world, load);
     const fromMs = stepped(Date.now() + 1_000);
     const { brokers } = world.cluster.servers.kafka;
-    reading = new Reading({ brokers, topic: TOPIC, partitions: PARTITIONS, load, fromMs, spanMs: forMs + MORE_MS });
+    const reading = new Reading({
+      brokers,
+      topic: TOPIC,
+      partitions: PARTITIONS,
+      load,
+      fromMs,
+      spanMs: forMs + MORE_MS,
+    });
+    world.reading = reading;
     await reading.ready();
     const writes = new Writes(() => world.living('api')[0]?.url ?? world.cluster.url, 'chaos', next);
     await world.whole();
@@ -63,17 +72,19 @@ export async function runStage(stage: Stage, options: StageOptions): Promise<Sta
     await writes.stop();
     const toMs = stepped(Date.now());
     const whole = await reading.complete(fromMs, toMs, LOST_AFTER_MS);
+    log(`  the whole stage: ${whole.expected} due, ${whole.lost} lost, ${whole.duplicatedCopies} copies`);
     // Copies may have come after a fault was judged: each is judged again at the end.
     const results: FaultResult[] = [];
     for (const { fromMs: begunMs, toMs: endedMs, ...stroke } of strokes) {
       results.push(resultOf({ ...stroke, verdict: await reading.verdict(begunMs, endedMs) }, world.delivery));
     }
     results.push(await calmResult(reading, fromMs, toMs, strokes, world.delivery));
-    results.push(writesResult(await writes.verdict(reading, world.client, LOST_AFTER_MS), world.delivery));
+    const written = await writes.verdict(reading, world.client, LOST_AFTER_MS);
+    log(`  ${written.answered} writes were answered, ${written.lost} lost ${written.missing.join(', ')}`);
+    results.push(writesResult(written, world.delivery));
     const seconds = (toMs - fromMs) / 1_000;
     return { delivery: world.delivery, expected: whole.expected, seconds, results, left };
   } finally {
-    reading?.stop();
     await world.stop();
   }
 }

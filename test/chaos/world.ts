@@ -1,11 +1,17 @@
 /** Real servers and processes of one stage of the suite, and what faults ask of them. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Admin } from '@platformatic/kafka';
 import { type Db, MongoClient } from 'mongodb';
 import { type Cluster, type ClusterProcess, type Role, startCluster } from '../../deploy/local/cluster.ts';
-import type { StartOptions } from '../../deploy/local/instance.ts';
+import { type StartOptions, serverProcesses } from '../../deploy/local/instance.ts';
+import { HOST } from '../../deploy/local/ports.ts';
 import { isAlive, signalProcess, stopProcess } from '../../deploy/local/process.ts';
 import { CarillonClient } from '../../src/sdk/index.ts';
+import { TcpProxy } from './proxy.ts';
+import type { Reading } from './reading.ts';
 
 export const CLUSTER = 'chaos';
 export const TOPIC = 'carillon.triggers.chaos';
@@ -18,7 +24,11 @@ const LOOK_MS = 20;
 const PATIENCE_MS = 120_000;
 
 export interface WorldOptions {
-  servers: Pick<StartOptions, 'settings'>;
+  servers: Pick<StartOptions, 'settings' | 'diskMiB'>;
+  /** Whether there is a proxy before each server, for workers that are far. */
+  proxied: boolean;
+  /** Of the fault that pours them. */
+  oneShotsPerSecond: number;
   /** The first that is accepted is taken. */
   deliveries: readonly Delivery[];
   random: () => number;
@@ -34,14 +44,28 @@ export class World {
   readonly delivery: Delivery;
   readonly options: WorldOptions;
   readonly db: Db;
+  /** Before MongoDB, Redis and Kafka; empty where the stage has none. */
+  readonly proxies: readonly TcpProxy[];
   readonly #mongo: MongoClient;
+  readonly #clocks: string;
+  readonly #far = new Set<ClusterProcess>();
+  #reading: Reading | null = null;
   /** When the fault began, UTC ms; set by `stroke`. */
   struckMs = 0;
 
-  private constructor(cluster: Cluster, client: CarillonClient, delivery: Delivery, options: WorldOptions) {
+  private constructor(
+    cluster: Cluster,
+    client: CarillonClient,
+    delivery: Delivery,
+    proxies: readonly TcpProxy[],
+    clocks: string,
+    options: WorldOptions,
+  ) {
     this.cluster = cluster;
     this.client = client;
     this.delivery = delivery;
+    this.proxies = proxies;
+    this.#clocks = clocks;
     this.options = options;
     this.#mongo = new MongoClient(cluster.servers.mongodb.uri, { serverSelectionTimeoutMS: 60_000 });
     this.db = this.#mongo.db('carillon');
@@ -49,19 +73,24 @@ export class World {
 
   static async begin(options: WorldOptions): Promise<World> {
     const { servers, log } = options;
+    const proxies = options.proxied ? await Promise.all([TcpProxy.listen(), TcpProxy.listen(), TcpProxy.listen()]) : [];
+    const kafka = options.proxied
+      ? { ...servers.settings?.kafka, proxyPort: proxies[2]!.port }
+      : servers.settings?.kafka;
+    const clocks = mkdtempSync(join(tmpdir(), 'carillon-clocks-'));
     const cluster = await startCluster({
-      servers: { temporary: true, small: true, ...servers },
+      servers: { temporary: true, small: true, ...servers, settings: { ...servers.settings, ...(kafka && { kafka }) } },
       roles: { manager: 2, worker: 2, api: 1 },
       port: 0,
       // What a fault holds up is late, however long it takes, and not given up: so that late and lost are told apart.
-      env: { CARILLON_MISFIRE_AFTER_MS: '3600000' },
+      env: { CARILLON_MISFIRE_AFTER_MS: '3600000', CARILLON_TEST_CLOCKS: clocks },
       log,
     });
     try {
       await makeTopic(cluster.servers.kafka.brokers);
       const client = new CarillonClient({ url: cluster.url, cluster: CLUSTER });
       const delivery = await createCluster(client, options.deliveries);
-      return new World(cluster, client, delivery, options);
+      return new World(cluster, client, delivery, proxies, clocks, options);
     } catch (error) {
       await cluster.stop();
       throw error;
@@ -124,6 +153,41 @@ export class World {
     return await this.cluster.start(role, env);
   }
 
+  /** A worker that reaches the servers through the proxies alone. */
+  async startFar(): Promise<ClusterProcess> {
+    const ports = Object.fromEntries(serverProcesses(this.which).map(({ name, ports }) => [name, ports]));
+    const targets = [ports['mongodb']![0]!, ports['redis']![0]!, ports['kafka']![2]!];
+    for (const [i, proxy] of this.proxies.entries()) proxy.targetPort = targets[i]!;
+    const [mongodb, redis, kafka] = this.proxies.map(({ port }) => `${HOST}:${port}`);
+    const far = await this.start('worker', {
+      // The members of the set would be called by their own addresses, past the proxy.
+      CARILLON_MONGODB_URI: `mongodb://${mongodb}/?directConnection=true`,
+      CARILLON_REDIS_URL: `redis://${redis}`,
+      CARILLON_KAFKA_BROKERS: kafka!,
+    });
+    this.#far.add(far);
+    return far;
+  }
+
+  isFar(one: ClusterProcess): boolean {
+    return this.#far.has(one);
+  }
+
+  /** Adds so many ms to the wall clock of a process, from now on. */
+  stepClock({ identity }: ClusterProcess, ms: number): void {
+    writeFileSync(join(this.#clocks, String(identity.pid)), String(ms));
+  }
+
+  /** What the reader has seen. */
+  get reading(): Reading {
+    if (this.#reading === null) throw new Error('nobody reads yet');
+    return this.#reading;
+  }
+
+  set reading(reading: Reading) {
+    this.#reading = reading;
+  }
+
   /** The name of a process's session; null while it has none. */
   async incarnationOf({ identity }: ClusterProcess): Promise<string | null> {
     const session = await this.db.collection('sessions').findOne({ pid: identity.pid });
@@ -181,10 +245,13 @@ export class World {
   }
 
   async stop(): Promise<void> {
+    this.#reading?.stop();
     await this.#mongo.close();
     // One that is frozen does not hear of a SIGTERM.
     for (const { identity } of this.cluster.processes) signalProcess(identity, 'SIGCONT');
     await this.cluster.stop();
+    for (const proxy of this.proxies) proxy.close();
+    rmSync(this.#clocks, { recursive: true });
   }
 }
 

@@ -14,6 +14,8 @@ export interface WritesVerdict {
   told: Record<string, number>;
   /** Answered, due, and never fired; or answered, not yet due, and not there. */
   lost: number;
+  /** Some of the lost ones by name, for whoever looks for the reason. */
+  missing: string[];
   duplicatedIds: number;
   duplicatedCopies: number;
   early: number;
@@ -33,6 +35,7 @@ const FAR_MS = 5 * 86_400_000;
 const SOONEST_MS = 4_000;
 const LATEST_MS = 12_000;
 const ANSWER_MS = 20_000;
+const MISSING_TOLD = 5;
 
 export class Writes {
   readonly #url: () => string;
@@ -122,7 +125,8 @@ export class Writes {
 
   async #judge(reading: Reading, client: CarillonClient): Promise<WritesVerdict> {
     const seen = await reading.once(ONCE_FROM, ONCE_FROM + this.#next);
-    const result = { answered: 0, told: this.#told, lost: 0, duplicatedIds: 0, duplicatedCopies: 0, early: 0 };
+    const result = { answered: 0, lost: 0, duplicatedIds: 0, duplicatedCopies: 0, early: 0 };
+    const missing: string[] = [];
     const nowMs = Date.now();
     const unfired = new Set<string>();
     for (const [number, { dueMs, answered }] of this.#written) {
@@ -130,8 +134,10 @@ export class Writes {
       const fired = seen.get(number);
       if (fired === undefined) {
         if (!answered) continue;
-        if (dueMs <= nowMs) result.lost += 1;
-        else unfired.add(`once-${number}`);
+        if (dueMs <= nowMs) {
+          result.lost += 1;
+          missing.push(`once-${number}`);
+        } else unfired.add(`once-${number}`);
         continue;
       }
       if (fired.copies > 1) {
@@ -144,7 +150,8 @@ export class Writes {
     if (result.lost === 0) {
       for await (const { key } of client.jobs.list({ prefix: 'once-' })) unfired.delete(key);
       result.lost += unfired.size;
+      missing.push(...unfired);
     }
-    return result;
+    return { ...result, told: this.#told, missing: missing.slice(0, MISSING_TOLD) };
   }
 }

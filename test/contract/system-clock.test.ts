@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
 import { systemClock } from '../../src/adapters/system/clock.ts';
 import { clockContract } from './clock.contract.ts';
@@ -36,4 +39,22 @@ test('no wait makes Node warn of a time-out that is too long, or below 0 since t
   for (const cancel of cancels) cancel();
   process.off('warning', warned);
   expect(warnings).toEqual([]);
+});
+
+test('a clock that is stepped on purpose reads its step while the process runs; other processes keep their time', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'carillon-clocks-'));
+  vi.stubEnv('CARILLON_TEST_CLOCKS', folder);
+  try {
+    const clock = systemClock(10);
+    const aheadMs = (): number => Math.round((clock.wallMs() - Date.now()) / 1_000) * 1_000;
+    expect(aheadMs()).toBe(0);
+    writeFileSync(join(folder, '1'), '7200000');
+    writeFileSync(join(folder, String(process.pid)), '-3600000');
+    await expect.poll(aheadMs).toBe(-3_600_000);
+    rmSync(join(folder, String(process.pid)));
+    await expect.poll(aheadMs).toBe(0);
+  } finally {
+    vi.unstubAllEnvs();
+    rmSync(folder, { recursive: true });
+  }
 });

@@ -7,14 +7,16 @@ import { Connection, findCoordinatorV6, initProducerIdV5 } from '@platformatic/k
 import { Redis } from 'ioredis';
 import { MongoClient } from 'mongodb';
 import { afterEach, describe, expect, inject, it } from 'vitest';
+import { mountRefusal } from '../../deploy/local/disk.ts';
 import {
   resetServers,
   runningServers,
+  serverProcesses,
   startServers,
   stopServers,
   temporaryFolder,
 } from '../../deploy/local/instance.ts';
-import { identify, isAlive } from '../../deploy/local/process.ts';
+import { identify, isAlive, isFrozen } from '../../deploy/local/process.ts';
 
 const ENTRY = join(import.meta.dirname, '../../deploy/local/servers.ts');
 const INSTANCE_MODULE = join(import.meta.dirname, '../../deploy/local/instance.ts');
@@ -135,6 +137,51 @@ describe.skipIf(inject('servers') === null)('instances of the servers', () => {
       /redis ended before it was ready[\s\S]*NaNmb/,
     );
     expect(runningServers(which)).toEqual([]);
+  });
+});
+
+describe.skipIf(inject('servers') === null)('servers of several processes', () => {
+  const settings = { redis: { topology: 'sentinel' } } as const;
+
+  it('are killed, started, frozen and thawed one by one, by name, and stop leaves none', async () => {
+    const { dir } = instance();
+    await startServers({ dir, only, small: true, settings });
+    const processes = serverProcesses({ dir });
+    const names = ['redis-1', 'redis-2', 'sentinel-1', 'sentinel-2', 'sentinel-3'];
+    expect(processes.map(({ name }) => name)).toEqual(names);
+    expect((await cli('kill', 'redis-2', '--dir', dir)).code).toBe(0);
+    expect((await cli('freeze', 'sentinel-1', '--dir', dir)).code).toBe(0);
+    const { out } = await cli('status', '--dir', dir);
+    expect(out).toMatch(/redis-1 .*running\nredis-2 .*not running\nsentinel-1 .*frozen\nsentinel-2 .*running/);
+    expect((await cli('start', 'redis-2', '--dir', dir)).code).toBe(0);
+    expect((await cli('thaw', 'sentinel-1', '--dir', dir)).code).toBe(0);
+    const after = serverProcesses({ dir });
+    expect(after.map(({ ports }) => ports)).toEqual(processes.map(({ ports }) => ports));
+    expect(after.every(({ process }) => isAlive(process) && !isFrozen(process))).toBe(true);
+    expect((await cli('kill', 'redis-3', '--dir', dir)).err).toContain('it has redis-1, redis-2, sentinel-1');
+    await stopServers({ dir });
+    expect(after.some(({ process }) => isAlive(process))).toBe(false);
+  });
+
+  it('keep their ports over a stop, and are refused in another number', async () => {
+    const { dir } = instance();
+    const { redis } = await startServers({ dir, only, small: true, settings });
+    expect(redis.url).toMatch(/^redis\+sentinel:\/\/127\.0\.0\.1:\d+,127\.0\.0\.1:\d+,127\.0\.0\.1:\d+\/carillon$/);
+    await stopServers({ dir });
+    const single = startServers({ dir, only, small: true });
+    await expect(single).rejects.toThrow(/has redis as redis-1, redis-2, .*, not as redis: reset it first/);
+    expect((await startServers({ dir, only, small: true, settings })).redis).toEqual(redis);
+  });
+
+  it('have small disks of their own where that is allowed, which are gone with the instance', async () => {
+    const starting = startServers({ temporary: true, only, small: true, diskMiB: 32 });
+    if (mountRefusal() !== null) return await expect(starting).rejects.toThrow(/mount/);
+    const { dir, stop } = await starting;
+    const mounts = (): string => readFileSync('/proc/mounts', 'utf8');
+    expect(mounts()).toContain(join(dir, 'redis'));
+    await stop();
+    expect(mounts()).not.toContain(dir);
+    expect(existsSync(dir)).toBe(false);
   });
 });
 

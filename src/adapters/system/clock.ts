@@ -1,7 +1,28 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { type Clock, sleepBy } from '../../ports/clock.ts';
 
 /** Greatest wait of one Node timer, in ms: a longer one would end after 1 ms. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
+
+/** For tests: a folder in which a file named by a process's pid holds ms that are added to its wall clock while it stands there. */
+const STEPS_FOLDER = 'CARILLON_TEST_CLOCKS';
+const STEPS_LOOK_MS = 50;
+
+/** What a clock that is stepped on purpose has to add now, in ms: read again and again, since steps come while a process runs. */
+function stepsOf(folder: string): () => number {
+  let stepMs = 0;
+  const look = (): void => {
+    try {
+      stepMs = Number(readFileSync(join(folder, String(process.pid)), 'utf8'));
+    } catch {
+      stepMs = 0;
+    }
+  };
+  look();
+  setInterval(look, STEPS_LOOK_MS).unref();
+  return () => stepMs;
+}
 
 /**
  * The clock of this machine: `Date.now` for wall time, `performance.now` for monotonic time, Node's timers for waits.
@@ -9,6 +30,8 @@ const TIMER_MAX_MS = 2 ** 31 - 1;
  */
 export function systemClock(wallOffsetMs = 0): Clock {
   const monotonicMs = (): number => performance.now();
+  const folder = process.env[STEPS_FOLDER];
+  const steps = folder === undefined ? null : stepsOf(folder);
 
   function after(ms: number, run: () => void): () => void {
     if (Number.isNaN(ms)) throw new RangeError('a wait of NaN ms');
@@ -31,7 +54,7 @@ export function systemClock(wallOffsetMs = 0): Clock {
   }
 
   return {
-    wallMs: () => Date.now() + wallOffsetMs,
+    wallMs: steps === null ? () => Date.now() + wallOffsetMs : () => Date.now() + wallOffsetMs + steps(),
     monotonicMs,
     after,
     sleep: sleepBy(after),
