@@ -2,32 +2,41 @@
  * `npm run bench -- NAME [options]`: runs one benchmark, prints its table, writes JSON and picture, and ends with exit code 1
  * when it misses a limit of `limits.ts`. `README.md` says how it measures.
  */
-import { writeFileSync } from 'node:fs';
+import { diff } from './compare.ts';
 import { faultsOf } from './limits.ts';
 import { api } from './names/api.ts';
 import type { Bench } from './names/bench.ts';
 import { burst } from './names/burst.ts';
 import { embedded } from './names/embedded.ts';
+import { hour } from './names/hour.ts';
 import { oneshot } from './names/oneshot.ts';
 import { precision } from './names/precision.ts';
 import { rateMix } from './names/rate-mix.ts';
 import { raw } from './names/raw.ts';
 import { register } from './names/register.ts';
+import { saturation } from './names/saturation.ts';
+import { scale } from './names/scale.ts';
+import { scaleWorkers } from './names/scale-workers.ts';
 import { sustained } from './names/sustained.ts';
 import { readOptions, UsageError } from './options.ts';
+import { writeResult } from './report/files.ts';
 import { medianOf, type Result } from './report/result.ts';
 import { printResult } from './report/table.ts';
 
 const BENCHES: Readonly<Record<string, Bench>> = {
   raw,
   sustained,
+  saturation,
   burst,
   precision,
   oneshot,
   register,
   'rate-mix': rateMix,
+  scale,
+  'scale-workers': scaleWorkers,
   embedded,
   api,
+  hour,
 };
 
 const USAGE = `npm run bench -- NAME [--jobs N --period MS --seconds S --workers W --wheels W --partitions P
@@ -37,6 +46,8 @@ const USAGE = `npm run bench -- NAME [--jobs N --period MS --seconds S --workers
 ${Object.entries(BENCHES)
   .map(([name, { what }]) => `  ${name.padEnd(12)}${what}`)
   .join('\n')}
+  plan        what JOBS jobs with RATE triggers/s of PAYLOAD bytes need
+  diff        compares results, FILE.json ..., with those of baseline/
 `;
 
 async function main(args: readonly string[]): Promise<number> {
@@ -45,6 +56,7 @@ async function main(args: readonly string[]): Promise<number> {
     process.stdout.write(USAGE);
     return asked.help ? 0 : 2;
   }
+  if (asked.name === 'diff') return diff(asked.rest);
   const bench = BENCHES[asked.name];
   if (bench === undefined) throw new UsageError(`there is no bench "${asked.name}"`);
   const options = asked.over(bench.defaults);
@@ -53,14 +65,15 @@ async function main(args: readonly string[]): Promise<number> {
     console.log(`${((performance.now() - begun) / 1_000).toFixed(1).padStart(6)} s  ${line}`);
   };
   const results: Result[] = [];
-  for (let run = 1; run <= options.runs; run += 1) {
-    if (options.runs > 1) log(`run ${run} of ${options.runs}`);
+  const runs = bench.ownRuns ? 1 : options.runs;
+  for (let run = 1; run <= runs; run += 1) {
+    if (runs > 1) log(`run ${run} of ${runs}`);
     results.push(await bench.run(options, log));
   }
   const result = medianOf(results);
   const faults = faultsOf(result);
   printResult(result, faults);
-  if (options.json !== null) writeFileSync(options.json, `${JSON.stringify(result, null, 2)}\n`);
+  if (options.json !== null) writeResult(options.json, result);
   return faults.length === 0 ? 0 : 1;
 }
 

@@ -56,8 +56,21 @@ export class Installation {
       env: { CARILLON_WHEELS: String(options.wheels) },
       log,
     });
-    return new Installation(cluster, options, log);
+    const installation = new Installation(cluster, options, log);
+    // Temporary servers end with this process by themselves; those with a folder of their own do not.
+    if (dir !== undefined) process.once('exit', installation.#end);
+    return installation;
   }
+
+  readonly #end = (): void => {
+    for (const { pid } of this.watched()) {
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch {
+        // It has ended already.
+      }
+    }
+  };
 
   get broker(): string {
     return this.#cluster.servers.kafka.brokers[0]!;
@@ -77,13 +90,18 @@ export class Installation {
     return { name: TOPIC, partitions, brokerTime: delivery === 'at-least-once', retentionBytes };
   }
 
-  /** Manager, API and workers, and the logical cluster of the benchmark with its topic. */
-  async startRoles(retentionBytes: number | null = null): Promise<CarillonClient> {
+  /** Manager, API and workers of an installation whose logical cluster is there already. */
+  async resumeRoles(): Promise<CarillonClient> {
     await this.#cluster.start('manager');
     this.url = (await this.#cluster.start('api')).url ?? '';
     for (let i = 0; i < this.#options.workers; i += 1) await this.startWorker();
     this.log(`1 manager, 1 api, ${this.#options.workers} worker(s) ready`);
-    const client = new CarillonClient({ url: this.url, cluster: CLUSTER });
+    return new CarillonClient({ url: this.url, cluster: CLUSTER });
+  }
+
+  /** Manager, API and workers, and the logical cluster of the benchmark with its topic. */
+  async startRoles(retentionBytes: number | null = null): Promise<CarillonClient> {
+    const client = await this.resumeRoles();
     const { partitions, envelope, delivery } = this.#options;
     await makeTopic(this.broker, this.topicPlan(retentionBytes));
     await client.clusters.create({ name: CLUSTER, topic: TOPIC, partitions, envelope, delivery });
@@ -135,6 +153,7 @@ export class Installation {
   async stop(): Promise<void> {
     for (const { logFile } of this.processes) this.#tellWarnings(logFile);
     await this.#cluster.stop();
+    process.off('exit', this.#end);
   }
 
   #tellWarnings(logFile: string): void {

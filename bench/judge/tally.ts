@@ -44,6 +44,8 @@ export class Tally implements LogSink {
   readonly lateness = new Histogram();
   /** Lateness by step of nominal time, from `fromMs` on. */
   readonly series: Histogram[];
+  /** What was lost, by the same steps. */
+  readonly lostSeries: Uint32Array;
   readonly counts: Counts = {
     read: 0,
     expected: 0,
@@ -76,6 +78,7 @@ export class Tally implements LogSink {
     this.#copies = new Uint8Array(grid.jobs * this.#window);
     this.#newest = new Int32Array(grid.jobs).fill(-1);
     this.series = Array.from({ length: Math.ceil((toMs - fromMs) / stepMs) }, () => new Histogram());
+    this.lostSeries = new Uint32Array(this.series.length);
   }
 
   trigger(job: number, nominalMs: number, atMs: number, transaction: number): void {
@@ -128,7 +131,7 @@ export class Tally implements LogSink {
 
   /** Judges all turns whose nominal times of every job lie at or before `upToMs`, and takes their place for later ones. */
   settle(upToMs: number): void {
-    const { grid, fromMs, toMs } = this.plan;
+    const { grid, fromMs, toMs, stepMs } = this.plan;
     const until = Math.min(upToMs, toMs);
     const last = upToMs >= toMs ? Math.floor((toMs - grid.anchorMs) / grid.periodMs) : this.#lastWhole(until);
     if (last < this.#settled) return;
@@ -144,8 +147,10 @@ export class Tally implements LogSink {
           continue;
         }
         counts.expected += 1;
-        if (copies === 0) counts.lost += 1;
-        else counts.duplicated += copies - 1;
+        if (copies === 0) {
+          counts.lost += 1;
+          this.lostSeries[Math.floor((nominalMs - fromMs - 1) / stepMs)]! += 1;
+        } else counts.duplicated += copies - 1;
       }
       this.#copies.fill(0, row, row + grid.jobs);
     }

@@ -15,7 +15,8 @@ export function payloadText(job: number, bytes: number): string {
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-export function* gridLines(grid: Grid, payloadBytes: number): Generator<string, void, void> {
+/** `firstKey` is the number in the key of the grid's job 0. */
+export function* gridLines(grid: Grid, payloadBytes: number, firstKey = 0): Generator<string, void, void> {
   let lastStart = -1;
   let bounds = '';
   for (let job = 0; job < grid.jobs; job += 1) {
@@ -30,6 +31,6 @@ export function* gridLines(grid: Grid, payloadBytes: number): Generator<string, 
       ? `{"kind":"once","at":"${iso(atMs)}"}`
       : `{"kind":"rate","everyMs":${grid.periodMs},"anchor":"${iso(atMs)}"}`;
     // A late one is to fire all the same and be judged as late.
-    yield `{"key":"${jobKey(job)}","schedule":${schedule}${grid.once ? '' : bounds},"payload":${payloadText(job, payloadBytes)}}`;
+    yield `{"key":"${jobKey(firstKey + job)}","schedule":${schedule}${grid.once ? '' : bounds},"payload":${payloadText(job, payloadBytes)}}`;
   }
 }

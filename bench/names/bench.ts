@@ -5,5 +5,7 @@ import type { Result } from '../report/result.ts';
 export interface Bench {
   what: string;
   defaults: Partial<Options>;
+  /** It takes `--runs` itself, as rounds over its levels. */
+  ownRuns?: true;
   run(options: Options, log: (line: string) => void): Promise<Result>;
 }

@@ -34,7 +34,7 @@ interface Run {
 /** Durable triggers on SQLite: once undisturbed, once with `kill -9` in between, which must lose and double nothing. */
 export const embedded: Bench = {
   what: 'one process on SQLite: durable triggers, and kill -9 in between',
-  defaults: { jobs: 100_000, seconds: 30, rawS: 0, workers: 1 },
+  defaults: { jobs: 100_000, seconds: 30, rawS: 0, delivery: 'exactly-once' },
   async run(options, log) {
     log('undisturbed');
     const calm = await run(options, log, []);

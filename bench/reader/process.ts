@@ -20,6 +20,7 @@ export interface ReadVerdict {
   counts: Counts;
   lateness: Pick<Histogram, 'counts' | 'count' | 'max'>;
   series: Pick<Histogram, 'counts' | 'count' | 'max'>[];
+  lostSeries: Uint32Array;
   lastAtMs: number;
   /** How the reading itself went. */
   reading: { seconds: number; bytes: number };
@@ -56,6 +57,7 @@ async function run(order: ReadOrder): Promise<ReadVerdict> {
     counts: tally.finish(),
     lateness: plain(tally.lateness),
     series: tally.series.map(plain),
+    lostSeries: tally.lostSeries,
     lastAtMs: tally.lastAtMs,
     reading: { seconds: (performance.now() - begun) / 1_000, bytes: reader.bytes },
   };

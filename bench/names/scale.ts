@@ -1,0 +1,138 @@
+import { rmSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { temporaryFolder } from '../../deploy/local/instance.ts';
+import { Installation } from '../installation/installation.ts';
+import type { Grid } from '../judge/grid.ts';
+import { gridLines, jobKey, payloadText } from '../load/job-lines.ts';
+import { type Usage, watch } from '../measure/processes.ts';
+import type { Options } from '../options.ts';
+import { machine } from '../report/machine.ts';
+import { round } from '../report/result.ts';
+import { wholeSecond } from '../run/grid-run.ts';
+import type { Bench } from './bench.ts';
+
+/** Idle jobs are due a year from now: they stand in the stores and in no wheel. */
+const IDLE_PERIOD_MS = 366 * 86_400_000;
+const REST_S = 15;
+/** Active jobs have keys of their own, behind all idle ones. */
+const ACTIVE_FROM = 90_000_000;
+const SETTLE_MS = 5_000;
+
+interface Round {
+  /** us of worker CPU per trigger, the rest taken off. */
+  cost: number;
+  /** Share of a core at rest, workers alone and all processes. */
+  restWorker: number;
+  rest: number;
+  workerMb: number;
+}
+
+/**
+ * Cost per trigger with few and with many idle jobs. Each level is an installation of its own with its data on the disk;
+ * rounds take the levels in turn, so that what the machine does meanwhile meets all of them.
+ */
+export const scale: Bench = {
+  what: 'cost of RATE triggers/s beside LEVELS idle jobs',
+  defaults: { levels: [10_000, 100_000, 1_000_000], rate: 10_000, seconds: 20, rawS: 0, runs: 3 },
+  ownRuns: true,
+  async run(options, log) {
+    const levels = options.levels.map((idle) => ({
+      idle,
+      dir: temporaryFolder(),
+      rounds: [] as Round[],
+      started: false,
+    }));
+    try {
+      for (let turn = 0; turn < options.runs; turn += 1) {
+        for (const level of levels) {
+          log(`round ${turn + 1}, ${level.idle} idle jobs`);
+          level.rounds.push(await oneRound(options, log, level, turn));
+          log(JSON.stringify(level.rounds.at(-1)));
+        }
+      }
+    } finally {
+      for (const { dir } of levels) rmSync(dir, { recursive: true, force: true });
+    }
+    const told = levels.map(({ idle, rounds }) => ({
+      idle,
+      cpu_us_per_trigger: round(median(rounds.map(({ cost }) => cost)), 3),
+      spread: [Math.min(...rounds.map(({ cost }) => cost)), Math.max(...rounds.map(({ cost }) => cost))],
+      rest_worker_share: round(median(rounds.map(({ restWorker }) => restWorker)), 4),
+      rest_share: round(median(rounds.map(({ rest }) => rest)), 4),
+      worker_mb: median(rounds.map(({ workerMb }) => workerMb)),
+    }));
+    const costs = told.map(({ cpu_us_per_trigger }) => cpu_us_per_trigger);
+    const memory = told.map(({ worker_mb }) => worker_mb);
+    return {
+      name: 'scale',
+      config: options,
+      machine: machine(),
+      levels: told,
+      cost_growth: round(Math.max(...costs) / Math.min(...costs), 3),
+      worker_memory_growth: round(Math.max(...memory) / Math.min(...memory), 3),
+      rest_cpu_share: told.at(-1)?.rest_worker_share ?? 0,
+    };
+  },
+};
+
+interface Level {
+  idle: number;
+  dir: string;
+  started: boolean;
+}
+
+/** Starts the level's installation, measures it at rest and under load, and stops it again with its data kept. */
+async function oneRound(options: Options, log: (line: string) => void, level: Level, turn: number): Promise<Round> {
+  const installation = await Installation.servers(options, () => {}, level.dir);
+  try {
+    const client = level.started ? await installation.resumeRoles() : await installation.startRoles();
+    if (!level.started) {
+      await installation.register(client, () => idleLines(level.idle, options.payloadBytes));
+      log(`${level.idle} idle jobs are there`);
+      level.started = true;
+    }
+    await sleep(SETTLE_MS);
+    const restFromMs = wholeSecond(Date.now() + SETTLE_MS + (REST_S + 2) * 1_000);
+    const grid = activeGrid(options, restFromMs);
+    await installation.register(client, () => gridLines(grid, options.payloadBytes, ACTIVE_FROM + turn * 1_000_000));
+    const rest = await measure(installation, REST_S);
+    await sleep(Math.max(0, restFromMs + options.warmUpS * 1_000 - Date.now()));
+    const before = await installation.workerMetrics();
+    const load = await measure(installation, options.seconds);
+    const fired = (await installation.workerMetrics()).published - before.published;
+    const worker = ({ cpuMs }: Usage): number => cpuMs['worker-0'] ?? 0;
+    const all = ({ cpuMs }: Usage): number => Object.values(cpuMs).reduce((a, b) => a + b, 0);
+    const restMs = (worker(rest) / REST_S) * options.seconds;
+    return {
+      cost: round(((worker(load) - restMs) * 1_000) / Math.max(1, fired), 3),
+      restWorker: worker(rest) / REST_S / 1_000,
+      rest: all(rest) / REST_S / 1_000,
+      workerMb: load.rssMb['worker-0'] ?? 0,
+    };
+  } finally {
+    await installation.stop();
+  }
+}
+
+function activeGrid({ rate, seconds, warmUpS }: Options, startMs: number): Grid {
+  const endMs = startMs + (warmUpS + seconds + 5) * 1_000;
+  return { jobs: rate, periodMs: 1_000, anchorMs: startMs, phases: 'even', startMs, endMs };
+}
+
+function* idleLines(jobs: number, payloadBytes: number): Generator<string, void, void> {
+  for (let job = 0; job < jobs; job += 1) {
+    const schedule = `{"kind":"rate","everyMs":${IDLE_PERIOD_MS}}`;
+    yield `{"key":"${jobKey(job)}","schedule":${schedule},"payload":${payloadText(job, payloadBytes)}}`;
+  }
+}
+
+async function measure(installation: Installation, seconds: number): Promise<Usage> {
+  const watching = watch(installation.watched());
+  await sleep(seconds * 1_000);
+  return watching.stop();
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
+}
