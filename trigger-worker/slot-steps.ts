@@ -11,7 +11,9 @@ import { loop, type Service } from '../src/runtime/service.ts';
 const FAST_WAIT_MS = 2_000;
 /** How often horizons are looked at, in ms: far below the margin between the two scan limits. */
 const SCAN_EVERY_MS = 250;
-/** How often finished jobs, missing topics and gauges are looked at, in ms. */
+/** How often finished jobs are recorded, in ms: what ended since goes with one call to the job store. */
+const RECORD_EVERY_MS = 500;
+/** How often missing topics and gauges are looked at, in ms. */
 const UPKEEP_EVERY_MS = 1_000;
 /** How often it is looked for shards that the trigger store has lost, in ms. */
 const REBUILD_EVERY_MS = 250;
@@ -70,6 +72,7 @@ export class SlotSteps {
       step('scan', () => this.scan()),
       step('write-back', () => this.writeBack()),
       step('progress', () => this.commitProgress()),
+      step('record', () => this.record()),
       step('upkeep', () => this.keepUp()),
       step('rebuild', () => this.rebuild()),
       step('reconcile', () => this.reconcile()),
@@ -152,9 +155,13 @@ export class SlotSteps {
     return (await this.runner.reconcile()) ? 0 : RECONCILE_EVERY_MS;
   }
 
+  private async record(): Promise<number> {
+    await this.runner.recordFinished();
+    return RECORD_EVERY_MS;
+  }
+
   private async keepUp(): Promise<number> {
     await this.runner.checkTopics();
-    await this.runner.recordFinished();
     this.runner.reportGauges(this.context.clock.wallMs());
     return UPKEEP_EVERY_MS;
   }

@@ -87,8 +87,8 @@ export const LIMITS = {
   writeBackAgeMs: 200,
   /** The score of a job that stays in a wheel is written again after this long, in ms: an older one is an alarm. */
   scoreRefreshMs: 300_000,
-  /** Finished members that the recorder takes at a time. */
-  recorderMembers: 500,
+  /** Finished members that the recorder takes at a time, of all shards of a slot. */
+  recorderMembers: 2_000,
   /**
    * Progress is committed this often under load, and this often while nothing fires, in ms. A transaction costs the broker
    * about 1.5 ms of CPU, and what was published since the last one may come again after a crash: 200 ms at most, the commit

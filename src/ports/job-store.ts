@@ -13,8 +13,11 @@ export interface JobStore {
   insertMany(jobs: readonly Job[]): Promise<boolean[]>;
   /** Replaces each job where the stored version and position are `expected`; answers per job whether it did. */
   replaceMany(changes: readonly { job: Job; expected: { version: number; offset: number } }[]): Promise<boolean[]>;
-  /** Marks enabled jobs of these (number, version) as finished; another version and tombstones are left alone. */
-  finish(shard: number, jobs: readonly { number: number; version: number }[], nowMs: number): Promise<number>;
+  /**
+   * Marks enabled jobs of these (shard, number, version) as finished; another version and tombstones are left alone. Answers
+   * how many it marked.
+   */
+  finish(jobs: readonly { shard: number; number: number; version: number }[], nowMs: number): Promise<number>;
   /** Puts jobs of any state into the error state with a reason, where the version is still this one; no tombstones. */
   fail(
     shard: number,

@@ -206,7 +206,7 @@ export function jobListStatements(opened: OpenedJobs): void {
     expect(await store.counts('team')).toEqual({ ...none, enabled: 1, paused: 2, error: 1 });
     expect(await store.counts()).toEqual({ ...none, enabled: 1, paused: 2, error: 1, terminated: 1 });
     expect(await store.counts('nobody')).toEqual(none);
-    await store.finish(3, [{ number: 1, version: 1 }], 5);
+    await store.finish([{ shard: 3, number: 1, version: 1 }], 5);
     expect(await store.counts('team')).toEqual({ ...none, finished: 1, paused: 2, error: 1 });
   });
 }

@@ -145,26 +145,32 @@ function endStatements(opened: OpenedJobs): void {
     sampleJob('deleted', { number: 4, version: 3, deleted: true }),
     sampleJob('elsewhere', { number: 1, version: 3, shard: 4 }),
   ];
-  const asked = [1, 2, 3, 4, 5].map((number) => ({ number, version: 3 }));
+  const asked = [1, 2, 3, 4, 5].map((number) => ({ shard: 3, number, version: 3 }));
 
-  test('finish marks enabled jobs of this version in this shard, and answers how many', async () => {
+  test('finish marks enabled jobs of these shards and versions, and answers how many', async () => {
     const { store } = opened();
     await store.insertMany(endings());
-    expect(await store.finish(3, [], 5)).toBe(0);
-    expect(await store.finish(3, asked, 1_785_000_000_000)).toBe(1);
+    expect(await store.finish([], 5)).toBe(0);
+    expect(await store.finish(asked, 1_785_000_000_000)).toBe(1);
     expect(await store.get('team', 'live')).toEqual({
       ...endings()[0]!,
       state: 'finished',
       updatedMs: 1_785_000_000_000,
     });
     for (const job of endings().slice(1)) expect(await store.get('team', job.key)).toEqual(job);
-    expect(await store.finish(3, asked, 1_785_000_000_001)).toBe(0);
+    expect(await store.finish(asked, 1_785_000_000_001)).toBe(0);
+    const others = [
+      { shard: 4, number: 1, version: 3 },
+      { shard: 3, number: 2, version: 4 },
+    ];
+    expect(await store.finish([...asked, ...others], 1_785_000_000_002)).toBe(2);
+    for (const key of ['newer', 'elsewhere']) expect((await store.get('team', key))?.state).toBe('finished');
   });
 
   test('fail stores state and reason where the version is still this one, tombstones left alone', async () => {
     const { store } = opened();
     await store.insertMany(endings());
-    const failed = asked.map((one) => ({ ...one, reason: `broken ${one.number}` }));
+    const failed = asked.map(({ number, version }) => ({ number, version, reason: `broken ${number}` }));
     expect(await store.fail(3, [], 5)).toBe(0);
     expect(await store.fail(3, failed, 1_785_000_000_000)).toBe(2);
     expect(await store.get('team', 'live')).toEqual({
@@ -183,8 +189,7 @@ function endStatements(opened: OpenedJobs): void {
     await store.insertMany(jobs);
     expect(
       await store.finish(
-        3,
-        jobs.map((job) => ({ number: job.number, version: 1 })),
+        jobs.map((job) => ({ shard: 3, number: job.number, version: 1 })),
         5,
       ),
     ).toBe(2_000);

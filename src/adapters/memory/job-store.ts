@@ -46,8 +46,8 @@ export function memoryJobStore(): JobStore {
         return true;
       });
     },
-    async finish(shard, some, nowMs) {
-      const found = some.map(({ number, version }) => end(shard, number, version));
+    async finish(some, nowMs) {
+      const found = some.map(({ shard, number, version }) => end(shard, number, version));
       const enabled = found.filter((job) => job?.state === 'enabled');
       for (const job of enabled) Object.assign(job!, { state: 'finished', updatedMs: nowMs });
       return enabled.length;
@@ -81,7 +81,9 @@ export function memoryJobStore(): JobStore {
       );
     },
     async versions(shard, afterNumber, limit) {
-      const found = living((job) => job.shard === shard && job.number > afterNumber).sort((a, b) => a.number - b.number);
+      const found = living((job) => job.shard === shard && job.number > afterNumber).sort(
+        (a, b) => a.number - b.number,
+      );
       return found.slice(0, limit).map(({ number, version, state, updatedMs }) => {
         return { number, version, state, updatedMs };
       });

@@ -70,14 +70,15 @@ export function mongoJobStore(db: Db): JobStore {
       return replaced;
     },
 
-    finish: (shard, ended, nowMs) =>
-      update(
-        jobs,
-        ended.map(({ number, version }) => ({
-          filter: { shard, number, version, state: 'enabled', deleted: false },
-          update: { $set: { state: 'finished', updatedMs: nowMs } },
-        })),
-      ),
+    async finish(ended, nowMs): Promise<number> {
+      if (ended.length === 0) return 0;
+      const update = { $set: { state: 'finished' as const, updatedMs: nowMs } };
+      const operations = ofOneVersion(ended).map(({ shard, version, numbers }) => {
+        const filter = { shard, number: { $in: numbers }, version, state: 'enabled' as const, deleted: false };
+        return { updateMany: { filter, update } };
+      });
+      return (await jobs.bulkWrite(operations, { ordered: false })).matchedCount;
+    },
 
     fail: (shard, failed, nowMs) =>
       update(
@@ -126,6 +127,21 @@ export function mongoJobStore(db: Db): JobStore {
       return deletedCount;
     },
   };
+}
+
+/**
+ * Jobs of the same shard and version, which nearly all one-shots are: one operation for many costs mongod 24 us of CPU per
+ * job, one for each 60 (m).
+ */
+function ofOneVersion(ended: readonly { shard: number; number: number; version: number }[]) {
+  const groups = new Map<string, { shard: number; version: number; numbers: number[] }>();
+  for (const { shard, number, version } of ended) {
+    const name = `${shard} ${version}`;
+    const group = groups.get(name);
+    if (group === undefined) groups.set(name, { shard, version, numbers: [number] });
+    else group.numbers.push(number);
+  }
+  return [...groups.values()];
 }
 
 type Replacement = Parameters<JobStore['replaceMany']>[0][number];

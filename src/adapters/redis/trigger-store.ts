@@ -160,10 +160,12 @@ export function redisTriggerStore(
 
     async removeFinished(shard, members): Promise<void> {
       const k = keysOf(shard);
+      const pieces: Promise<unknown>[] = [];
       for (let first = 0; first < members.length; first += PIECE_MEMBERS) {
         const packed = packMembers(members.slice(first, first + PIECE_MEMBERS));
-        await commands.run(SCRIPTS.removeFinished, [k.members, k.versions, k.records], [packed]);
+        pieces.push(commands.run(SCRIPTS.removeFinished, [k.members, k.versions, k.records], [packed]));
       }
+      await Promise.all(pieces);
     },
 
     async count(shard): Promise<{ members: number; finished: number }> {

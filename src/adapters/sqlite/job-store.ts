@@ -123,11 +123,11 @@ export class SqliteJobStore implements JobStore {
     }
   }
 
-  async finish(shard: number, jobs: readonly { number: number; version: number }[], nowMs: number): Promise<number> {
+  async finish(jobs: Parameters<JobStore['finish']>[0], nowMs: number): Promise<number> {
     const sql = `UPDATE jobs SET state = 'finished', updated_ms = ?
                  WHERE shard = ? AND number = ? AND version = ? AND deleted = 0 AND state = 'enabled'`;
     return this.#db.write(() =>
-      jobs.reduce((sum, { number, version }) => sum + this.#db.run(sql, nowMs, shard, number, version), 0),
+      jobs.reduce((sum, { shard, number, version }) => sum + this.#db.run(sql, nowMs, shard, number, version), 0),
     );
   }
 

@@ -178,7 +178,8 @@ function takeWritten(
     }
     entries.scoredMs[entry] = nowMs;
     if (score === 0) {
-      shard.finished = true;
+      if (shard.ended.length < LIMITS.shardJobs) shard.ended.push({ number: entries.number[entry]!, version });
+      else shard.finished = true;
       if (entries.nominalMs[entry] === NO_OCCURRENCE) remove(slot, entry);
       continue;
     }

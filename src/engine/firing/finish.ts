@@ -1,5 +1,6 @@
 import { LIMITS } from '../../core/limits.ts';
 import { remove } from './movement.ts';
+import type { ShardRun } from './shard-run.ts';
 import type { FailedJob, SlotState } from './slot-state.ts';
 
 /** A job that cannot fire: it goes from the wheel at once, and into the error state with the next `recordFailed`. */
@@ -44,28 +45,65 @@ export async function recordFailed(slot: SlotState): Promise<void> {
 }
 
 /**
- * The recorder: jobs whose members have score 0 become finished in the job store, then their members go. In this order: a
- * crash in between repeats it. Answers how many members it removed.
+ * The recorder: jobs whose members have score 0 become finished in the job store, those of all shards with one call, then
+ * their members go. In this order: a crash in between repeats it. The owner knows what it has written itself; the store is
+ * asked for the rest, after a takeover and after a failure. Answers how many it recorded.
  */
 export async function recordFinished(slot: SlotState): Promise<number> {
   const { stores, clock } = slot.options;
   let recorded = 0;
-  for (const shard of [...slot.shards.values()]) {
-    while (shard.finished && slot.running) {
-      shard.finished = false;
-      try {
-        const members = await stores.triggers.finished(shard.id, LIMITS.recorderMembers);
-        if (members.length === 0) break;
-        await stores.jobs.finish(shard.id, members, clock.wallMs());
-        await stores.triggers.removeFinished(shard.id, members);
-        recorded += members.length;
-        if (members.length === LIMITS.recorderMembers) shard.finished = true;
-      } catch (error) {
-        shard.finished = true;
-        throw error;
-      }
+  for (;;) {
+    await askFinished(slot);
+    const ended = takeEnded(slot);
+    if (ended.length === 0 || !slot.running) break;
+    try {
+      const all = ended.flatMap(({ shard: { id }, members }) => members.map((member) => ({ shard: id, ...member })));
+      await stores.jobs.finish(all, clock.wallMs());
+      await Promise.all(ended.map(({ shard, members }) => stores.triggers.removeFinished(shard.id, members)));
+      recorded += all.length;
+    } catch (error) {
+      for (const { shard } of ended) shard.finished = true;
+      throw error;
     }
   }
   if (recorded > 0) slot.count('jobs_finished_total', {}, recorded);
   return recorded;
+}
+
+/** Asks the store for finished members of those shards of which nobody here knows them. */
+async function askFinished(slot: SlotState): Promise<void> {
+  const asked = [...slot.shards.values()].filter((shard) => shard.finished && !shard.lost);
+  await Promise.all(
+    asked.map(async (shard) => {
+      // The answer has what is known too.
+      shard.ended = [];
+      shard.finished = false;
+      try {
+        shard.ended = await slot.options.stores.triggers.finished(shard.id, LIMITS.recorderMembers);
+        shard.finished = shard.ended.length === LIMITS.recorderMembers;
+      } catch (error) {
+        shard.finished = true;
+        throw error;
+      }
+    }),
+  );
+}
+
+interface Ended {
+  shard: ShardRun;
+  members: { number: number; version: number }[];
+}
+
+/** What one call takes of all shards together. */
+function takeEnded(slot: SlotState): Ended[] {
+  const ended: Ended[] = [];
+  let room: number = LIMITS.recorderMembers;
+  for (const shard of slot.shards.values()) {
+    if (room === 0) break;
+    if (shard.ended.length === 0) continue;
+    const members = shard.ended.splice(0, room);
+    room -= members.length;
+    ended.push({ shard, members });
+  }
+  return ended;
 }

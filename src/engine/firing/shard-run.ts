@@ -13,7 +13,9 @@ export interface ShardRun {
   scanning: boolean;
   /** Entries whose score is to be written. */
   queue: number[];
-  /** Members of score 0 may be there, for the recorder. */
+  /** Members whose score this owner has set to 0, for the recorder. */
+  ended: { number: number; version: number }[];
+  /** Others of score 0 may be there: the store is to be asked. */
   finished: boolean;
   /**
    * The store has not all of the shard: it is neither scanned nor written to before it is rebuilt. Its horizon stands, and with
@@ -37,6 +39,7 @@ export function newShardRun(id: number, horizonMs: number): ShardRun {
     busy: null,
     scanning: false,
     queue: [],
+    ended: [],
     finished: true,
     lost: false,
     doubted: false,

@@ -154,7 +154,7 @@ describe('one job', () => {
     expect(refused).toMatchObject({ status: 400, json: { code: 'schedule-impossible', field: 'schedule.at' } });
     const future = { schedule: { kind: 'once', at: '2099-01-01T00:00:00Z' } };
     const { json } = await api.call('PUT', jobUrl('was'), future);
-    await api.stores.jobs.finish(json.shard, [{ number: json.number, version: 1 }], Date.now());
+    await api.stores.jobs.finish([{ shard: json.shard, number: json.number, version: 1 }], Date.now());
     expect((await api.call('PUT', jobUrl('was'), future)).json).toMatchObject({
       result: 'unchanged',
       state: 'finished',

@@ -10,18 +10,29 @@
 -- answer: how many were removed
 local members, versions, records = KEYS[1], KEYS[2], KEYS[3]
 local packed, at = ARGV[1], 1
-local removed = 0
+local fields, names, wanted = {}, {}, {}
 while at <= #packed do
   local number, version
   number, version, at = struct.unpack('>dd', packed, at)
-  local field = string.format('%.0f', number)
-  local member = string.format('%.0f', number * 65536 + version % 65536)
-  local kept = redis.call('HGET', versions, field)
-  if kept and math.floor(kept / 2) == version and tonumber(redis.call('ZSCORE', members, member) or '1') == 0 then
-    redis.call('ZREM', members, member)
-    redis.call('HDEL', versions, field)
-    redis.call('HDEL', records, field)
-    removed = removed + 1
+  local n = #fields + 1
+  fields[n] = string.format('%.0f', number)
+  names[n] = string.format('%.0f', number * 65536 + version % 65536)
+  wanted[n] = version
+end
+if #fields == 0 then return 0 end
+
+-- One call for all members costs a fifth of a call for each.
+local kept = redis.call('HMGET', versions, unpack(fields))
+local scores = redis.call('ZMSCORE', members, unpack(names))
+local gone, gone_fields = {}, {}
+for i = 1, #fields do
+  if kept[i] and math.floor(kept[i] / 2) == wanted[i] and tonumber(scores[i] or '1') == 0 then
+    gone[#gone + 1] = names[i]
+    gone_fields[#gone_fields + 1] = fields[i]
   end
 end
-return removed
+if #gone == 0 then return 0 end
+redis.call('ZREM', members, unpack(gone))
+redis.call('HDEL', versions, unpack(gone_fields))
+redis.call('HDEL', records, unpack(gone_fields))
+return #gone
