@@ -19,7 +19,7 @@ export interface Rates {
 }
 
 /** Half of the jobs have this period, which is longer than a worker looks ahead: they go through the trigger store each time. */
-const LONG_MS = 30_000;
+export const LONG_MS = 30_000;
 const LEAST_MS = 50;
 /** The short periods differ, so that no second is like another; the rates of the three make 1 on average. */
 const SPREAD = [0.8, 1, 1 / 0.75];

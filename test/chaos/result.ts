@@ -19,6 +19,20 @@ export interface FaultResult {
   notes: string[];
 }
 
+/** A line without anything. */
+export const NOTHING: Omit<FaultResult, 'name'> = {
+  times: 1,
+  lost: 0,
+  duplicated_ids: 0,
+  duplicated_copies: 0,
+  early: 0,
+  max_lateness_ms: 0,
+  limit_ms: null,
+  recovered_ms: 0,
+  wrong: [],
+  notes: [],
+};
+
 export interface ChaosResult {
   seed: number;
   minutes: number;

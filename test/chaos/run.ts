@@ -4,8 +4,9 @@ import { random } from '../../bench/demo/jobs.ts';
 import type { Fault, Told } from './fault.ts';
 import { CALM } from './limits.ts';
 import { rateLines, ratesOf } from './load.ts';
+import { heldBack } from './offsets.ts';
 import { Reading } from './reading.ts';
-import { type FaultResult, resultOf, type Stroke, writesResult } from './result.ts';
+import { type FaultResult, NOTHING, resultOf, type Stroke, writesResult } from './result.ts';
 import type { Stage } from './stages.ts';
 import { STEP_MS } from './tally.ts';
 import { type Delivery, PARTITIONS, TOPIC, World } from './world.ts';
@@ -40,6 +41,8 @@ const BEFORE_MS = 1_000;
 const TAIL_MS = 2_000;
 /** What was not read after this time is lost, in ms. */
 const LOST_AFTER_MS = 60_000;
+/** A transaction that is on the way ends within this time: its timeout is 5 s, in ms. */
+const HELD_MS = 15_000;
 /** The reader has room for so much more than the planned time, in ms. */
 const MORE_MS = 900_000;
 
@@ -82,6 +85,7 @@ export async function runStage(stage: Stage, options: StageOptions): Promise<Sta
     const written = await writes.verdict(reading, world.client, LOST_AFTER_MS);
     log(`  ${written.answered} writes were answered, ${written.lost} lost ${written.missing.join(', ')}`);
     results.push(writesResult(written, world.delivery));
+    results.push(await endResult(brokers));
     const seconds = (toMs - fromMs) / 1_000;
     return { delivery: world.delivery, expected: whole.expected, seconds, results, left };
   } finally {
@@ -151,6 +155,12 @@ async function strike(fault: Fault, world: World, reading: Reading): Promise<Jud
       `max ${max_lateness_ms} ms, recovered ${counts.recovered_ms} ms${wrong.map((one) => `; ${one}`).join('')}`,
   );
   return { fault, told, struckMs, fromMs, toMs };
+}
+
+/** LSO = HW: at the end no transaction is left open, on which readers would wait. */
+async function endResult(brokers: readonly string[]): Promise<FaultResult> {
+  const held = await heldBack(brokers, HELD_MS).catch((error: unknown) => [String(error)]);
+  return { ...NOTHING, name: 'readable-to-the-end', wrong: held.map((one) => `held back from readers: ${one}`) };
 }
 
 /** The time between the faults, as a line of its own: nothing at all may be wrong in it. */

@@ -10,6 +10,7 @@ import { type StartOptions, serverProcesses } from '../../deploy/local/instance.
 import { HOST } from '../../deploy/local/ports.ts';
 import { isAlive, signalProcess, stopProcess } from '../../deploy/local/process.ts';
 import { CarillonClient } from '../../src/sdk/index.ts';
+import { LONG_MS } from './load.ts';
 import { TcpProxy } from './proxy.ts';
 import type { Reading } from './reading.ts';
 
@@ -119,6 +120,11 @@ export class World {
   /** A wait of the table, in ms, as the scale has it; never below 3 s, within which deaths are noticed. */
   async long(ms: number): Promise<void> {
     await sleep(Math.max(Math.min(ms, 3_000), ms * this.options.scale));
+  }
+
+  /** Ends when every job was due once more: what the trigger store has lost shows only then. */
+  async oneRound(): Promise<void> {
+    await sleep(LONG_MS + 2_000);
   }
 
   living(role: Role): ClusterProcess[] {

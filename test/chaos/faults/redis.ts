@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 import { runningServers } from '../../../deploy/local/instance.ts';
 import { redisPrimaries, watchedPrimary } from '../../../deploy/local/leaders.ts';
 import { killMember, startMember } from '../../../deploy/local/members.ts';
-import type { Fault } from '../fault.ts';
+import type { Fault, Told } from '../fault.ts';
 import { LIMITS } from '../limits.ts';
 import type { World } from '../world.ts';
 
@@ -24,9 +24,30 @@ const flushed: Fault = {
   async strike(world) {
     world.stroke('FLUSHALL');
     await inRedis(world, 'redis', (client) => client.flushall());
+    await world.oneRound();
     return undefined;
   },
 };
+
+/** Bytes that all primaries use. */
+async function memory(world: World): Promise<number> {
+  const names = await redisPrimaries(world.which);
+  const used = await Promise.all(
+    names.map((name) =>
+      inRedis(world, name, async (client) =>
+        Number(/used_memory_dataset:(\d+)/.exec(await client.info('memory'))?.[1]),
+      ),
+    ),
+  );
+  return used.reduce((sum, one) => sum + one, 0);
+}
+
+/** Jobs are registered meanwhile, and buffers come and go: twice as much is growth, and nothing below 8 MiB is. */
+function flat(before: number, after: number): Told {
+  const MiB = 1024 * 1024;
+  const notes = [`Redis holds ${(after / MiB).toFixed(1)} MiB, before ${(before / MiB).toFixed(1)}`];
+  return after > 2 * before && after > 8 * MiB ? { notes, wrong: [`memory grew: ${notes[0]}`] } : { notes };
+}
 
 async function primaryKilled(world: World, name: string): Promise<void> {
   world.stroke(`kill -9 of ${name}`);
@@ -43,6 +64,7 @@ const sentinel: Fault = {
   bounds: LIMITS.redisPrimaryKilled,
   async strike(world) {
     const name = await watchedPrimary(world.which);
+    const before = await memory(world);
     await primaryKilled(world, name);
     // The Sentinels make a replica of it, which takes them about 10 s: then the next failover has somewhere to go.
     await world.until('the old primary follows the new one', async () =>
@@ -50,7 +72,8 @@ const sentinel: Fault = {
         /^role:slave[\s\S]*^master_link_status:up/m.test(await client.info('replication')),
       ),
     );
-    return undefined;
+    await world.oneRound();
+    return flat(before, await memory(world));
   },
 };
 
@@ -59,6 +82,7 @@ const cluster: Fault = {
   bounds: LIMITS.redisPrimaryKilled,
   async strike(world) {
     const before = await redisPrimaries(world.which);
+    const memoryBefore = await memory(world);
     const name = world.pick(before);
     world.stroke(`kill -9 of ${name}`);
     await killMember(world.which, name);
@@ -67,7 +91,8 @@ const cluster: Fault = {
       return primaries.length === before.length;
     });
     await startMember(world.which, name);
-    return undefined;
+    await world.oneRound();
+    return flat(memoryBefore, await memory(world));
   },
 };
 
