@@ -19,6 +19,7 @@ import { scale } from './names/scale.ts';
 import { scaleWorkers } from './names/scale-workers.ts';
 import { sustained } from './names/sustained.ts';
 import { readOptions, UsageError } from './options.ts';
+import { planCommand } from './plan/command.ts';
 import { writeResult } from './report/files.ts';
 import { medianOf, type Result } from './report/result.ts';
 import { printResult } from './report/table.ts';
@@ -57,6 +58,7 @@ async function main(args: readonly string[]): Promise<number> {
     return asked.help ? 0 : 2;
   }
   if (asked.name === 'diff') return diff(asked.rest);
+  if (asked.name === 'plan') return planCommand(asked.over({ rate: 1_000_000 }));
   const bench = BENCHES[asked.name];
   if (bench === undefined) throw new UsageError(`there is no bench "${asked.name}"`);
   const options = asked.over(bench.defaults);

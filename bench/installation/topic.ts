@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Admin } from '@platformatic/kafka';
+import { FetchConnection } from '../reader/fetch-connection.ts';
 
 /** A topic as the benchmarks make it, before the API would. */
 export interface TopicPlan {
@@ -21,6 +23,29 @@ export async function makeTopic(broker: string, plan: TopicPlan): Promise<void> 
   await withAdmin(broker, async (admin) => {
     await admin.createTopics({ topics: [plan.name], partitions: plan.partitions, replicas: 1, configs });
   });
+  await led(broker, plan);
+}
+
+const LED_WAIT_MS = 30_000;
+
+/** A broker answers that a topic is made before it leads its partitions: it is asked to read until it does. */
+async function led(broker: string, { name, partitions }: TopicPlan): Promise<void> {
+  const connection = await FetchConnection.open(broker, name);
+  const wanted = Array.from({ length: partitions }, (_, partition) => [partition, 0] as const);
+  const from = performance.now();
+  try {
+    for (;;) {
+      try {
+        await connection.fetch(wanted, 0);
+        return;
+      } catch (error) {
+        if (performance.now() - from > LED_WAIT_MS) throw error;
+        await sleep(50);
+      }
+    }
+  } finally {
+    connection.close();
+  }
 }
 
 export async function deleteTopic(broker: string, name: string): Promise<void> {

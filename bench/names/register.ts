@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { MongoClient } from 'mongodb';
 import { Installation } from '../installation/installation.ts';
 import { mixedLines } from '../load/mixed-lines.ts';
 import { cpuByKind, watch } from '../measure/processes.ts';
@@ -38,6 +39,7 @@ export const register: Bench = {
         cpu_us_per_job: perTrigger(cpuByKind(cpuMs), options.jobs),
         rss_mb: rssMb,
         redis_bytes_per_job: Math.round(((rssMb['redis'] ?? 0) * 1e6) / options.jobs),
+        mongodb_bytes_per_job: Math.round((await jobsOnDisk(installation.servers.mongodb.uri)) / options.jobs),
         memory_growth: round(growth),
         rss_series: rssSeries,
       };
@@ -59,6 +61,20 @@ async function allMembers(redis: Redis, jobs: number): Promise<void> {
     if (performance.now() - waited > MEMBERS_WAIT_MS) throw new Error(`${total} members for ${jobs} jobs`);
     await sleep(100);
   }
+}
+
+/** Bytes of the jobs and their indexes on the disk, compressed as MongoDB keeps them. */
+async function jobsOnDisk(uri: string): Promise<number> {
+  await using client = new MongoClient(uri);
+  await client.connect();
+  const [stats] = await client
+    .db('carillon')
+    .collection('jobs')
+    .aggregate<{ storageStats: { storageSize: number; totalIndexSize: number } }>([
+      { $collStats: { storageStats: {} } },
+    ])
+    .toArray();
+  return (stats?.storageStats.storageSize ?? 0) + (stats?.storageStats.totalIndexSize ?? 0);
 }
 
 /** Memory of the last quarter against that of the second: the first is that of a process which has just started. */
