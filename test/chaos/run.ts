@@ -6,7 +6,7 @@ import { CALM } from './limits.ts';
 import { rateLines, ratesOf } from './load.ts';
 import { heldBack } from './offsets.ts';
 import { Reading } from './reading.ts';
-import { type FaultResult, NOTHING, resultOf, type Stroke, writesResult } from './result.ts';
+import { type FaultResult, merged, NOTHING, resultOf, type Stroke, writesResult } from './result.ts';
 import type { Stage } from './stages.ts';
 import { STEP_MS } from './tally.ts';
 import { type Delivery, PARTITIONS, TOPIC, World } from './world.ts';
@@ -179,14 +179,7 @@ async function calmResult(
     results.push(resultOf({ fault, told: undefined, struckMs: sinceMs, verdict }, delivery));
     sinceMs = strokes[results.length - 1]?.toMs ?? toMs;
   }
-  const [first, ...others] = results;
-  for (const one of others) {
-    for (const count of ['times', 'lost', 'duplicated_ids', 'duplicated_copies', 'early'] as const)
-      first![count] += one[count];
-    first!.max_lateness_ms = Math.max(first!.max_lateness_ms, one.max_lateness_ms);
-    first!.wrong.push(...one.wrong);
-  }
-  return { ...first!, recovered_ms: 0 };
+  return { ...merged(results)[0]!, recovered_ms: 0 };
 }
 
 /** Spans are judged by whole steps. */
