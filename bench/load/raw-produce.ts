@@ -3,12 +3,11 @@
  * topic with the settings of the trigger topic, acks=all, idempotent. Nothing is timed, kept or read: what a scheduler could
  * make at best if scheduling cost nothing.
  */
-import { Connection, initProducerIdV5 } from '@platformatic/kafka';
-import { produce } from '../../src/adapters/kafka/produce.ts';
-import { RecordBatchEncoder } from '../../src/adapters/kafka/record-batch.ts';
-import { triggerHead, triggerMessage } from '../../src/core/envelope.ts';
-import { executionId } from '../../src/core/job.ts';
-import type { BusMessage } from '../../src/ports/bus.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { kafkaBus } from '../../src/adapters/kafka/bus.ts';
+import { type TriggerHead, triggerHead } from '../../src/core/envelope.ts';
+import type { Bus } from '../../src/ports/bus.ts';
+import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import type { TopicPlan } from '../installation/topic.ts';
 import { jobKey, payloadText } from './job-lines.ts';
 
@@ -27,94 +26,96 @@ export interface RawResult {
   client_cpu_us: number;
 }
 
-/** A broker works off one connection's requests in turn, so several keep its threads busy. */
-const CONNECTIONS = 4;
-const ON_THE_WAY = 2;
-const BATCH_BYTES = 400_000;
-const JOBS = 10_000;
+/** A broker works off one connection's requests in turn, so several producers keep its threads busy. */
+const PRODUCERS = 4;
+/** Triggers of one send, over the producer's partitions, and sends that wait beside the one on its way. */
+const BATCH = 20_000;
+const WAITING = 1;
+const JOBS = 40_000;
+const SHARD = 100;
 /** A new broker compiles itself anew under load: what it takes before is not counted, in ms. */
 const WARM_UP_MS = 3_000;
 
+interface Counted {
+  records: number;
+  bytes: number;
+}
+
 export async function rawProduce(load: RawLoad): Promise<RawResult> {
-  const pools = messagesByPartition(load);
-  const state = { records: 0, bytes: 0, until: performance.now() + WARM_UP_MS + load.seconds * 1_000 };
-  const streams = Array.from({ length: Math.min(CONNECTIONS, pools.length) }, (_, own) =>
-    stream(
-      load,
-      pools.map((messages, partition) => ({ messages, partition })).filter((_, p) => p % CONNECTIONS === own),
-      state,
-    ),
-  );
-  const warm = new Promise<{ records: number; bytes: number; at: number; cpu: NodeJS.CpuUsage }>((resolve) => {
-    setTimeout(() => resolve({ ...state, at: performance.now(), cpu: process.cpuUsage() }), WARM_UP_MS);
-  });
-  const from = await warm;
-  await Promise.all(streams);
-  const cpu = process.cpuUsage(from.cpu);
-  const seconds = (performance.now() - from.at) / 1_000;
-  const records = state.records - from.records;
-  return {
-    per_s: Math.round(records / seconds),
-    mb_per_s: Math.round((state.bytes - from.bytes) / seconds / 1e5) / 10,
-    client_cpu_us: Math.round(((cpu.user + cpu.system) / records) * 1_000) / 1_000,
-  };
-}
-
-/** Triggers as the engine makes them, sorted to their partitions. */
-function messagesByPartition({ topic, envelope, payloadBytes }: RawLoad): BusMessage[][] {
-  const cluster = { name: 'bench', partitions: topic.partitions, envelope };
-  const pools: BusMessage[][] = Array.from({ length: topic.partitions }, () => []);
-  const nowMs = Date.now();
-  for (let job = 0; job < JOBS; job += 1) {
-    const record = {
-      key: jobKey(job),
-      version: 1,
-      payload: payloadText(job, payloadBytes),
-      contentType: 'application/json',
+  const bus = kafkaBus({ brokers: [load.broker], clientId: 'bench-raw' }, silentTelemetry);
+  try {
+    const heads = headsByPartition(load);
+    const counted: Counted = { records: 0, bytes: 0 };
+    const untilMs = performance.now() + WARM_UP_MS + load.seconds * 1_000;
+    const producers = Math.min(PRODUCERS, heads.length);
+    const streams = Array.from({ length: producers }, (_, own) => {
+      const mine = heads.filter((_, partition) => partition % producers === own);
+      return stream(bus, load.topic.name, mine, counted, untilMs);
+    });
+    await Promise.race([sleep(WARM_UP_MS), Promise.all(streams)]);
+    const from = { ...counted, at: performance.now(), cpu: process.cpuUsage() };
+    await Promise.all(streams);
+    const cpu = process.cpuUsage(from.cpu);
+    const seconds = (performance.now() - from.at) / 1_000;
+    const records = counted.records - from.records;
+    return {
+      per_s: Math.round(records / seconds),
+      mb_per_s: Math.round((counted.bytes - from.bytes) / seconds / 1e5) / 10,
+      client_cpu_us: Math.round(((cpu.user + cpu.system) / records) * 1_000) / 1_000,
     };
-    const message = triggerMessage(triggerHead(cluster, record, 1), executionId(100, job, nowMs), nowMs, nowMs);
-    pools[message.partition]!.push(message);
+  } finally {
+    await bus.close();
   }
-  return pools;
 }
 
-interface Share {
-  messages: readonly BusMessage[];
-  partition: number;
+interface Job {
+  number: number;
+  head: TriggerHead;
 }
 
-/** One connection with its share of the partitions; a request has a batch for each of them. */
+/** Jobs as the engine knows them, sorted to their partitions. */
+function headsByPartition({ topic, envelope, payloadBytes }: RawLoad): Job[][] {
+  const cluster = { name: 'bench', partitions: topic.partitions, envelope };
+  const jobs: Job[][] = Array.from({ length: topic.partitions }, () => []);
+  for (let number = 0; number < JOBS; number += 1) {
+    const payload = payloadText(number, payloadBytes);
+    const record = { key: jobKey(number), version: 1, payload, contentType: 'application/json' };
+    const head = triggerHead(cluster, record, 1);
+    jobs[head.partition]!.push({ number, head });
+  }
+  return jobs;
+}
+
+/** One producer with its share of the partitions, a send always ready behind the one on its way. */
 async function stream(
-  { broker, topic }: RawLoad,
-  shares: readonly Share[],
-  state: { records: number; bytes: number; until: number },
+  bus: Bus,
+  topic: string,
+  partitions: readonly (readonly Job[])[],
+  counted: Counted,
+  untilMs: number,
 ): Promise<void> {
-  const [host, port] = broker.split(':');
-  const connection = new Connection('bench-raw');
-  await connection.connect(host!, Number(port));
-  const { producerId, producerEpoch } = await initProducerIdV5.api.async(connection, null, 0);
-  const identity = { producerId, epoch: producerEpoch };
-  const encoder = new RecordBatchEncoder();
-  const sequences = shares.map(() => 0);
-  const encode = ({ messages, partition }: Share, i: number) => {
-    encoder.begin(Date.now());
-    for (let n = 0; encoder.append(messages[n % messages.length]!, BATCH_BYTES); n += 1);
-    const bytes = encoder.finish(identity, sequences[i]!, false);
-    sequences[i]! += encoder.count;
-    state.records += encoder.count;
-    state.bytes += bytes.length;
-    return { topic: topic.name, partition, bytes };
-  };
+  const producer = await bus.producer();
+  const jobs = partitions.flat();
+  let next = 0;
   const sending = async (): Promise<void> => {
-    while (performance.now() < state.until) {
-      const codes = await produce(connection, null, shares.map(encode));
-      const wrong = codes.find((code) => code !== 0);
-      if (wrong !== undefined) throw new Error(`the broker refused a batch with the error code ${wrong}`);
+    while (performance.now() < untilMs) {
+      const batch = producer.triggers?.();
+      if (batch === undefined) throw new Error('this bus takes no triggers as bytes');
+      const nominalMs = Date.now();
+      for (let i = 0; i < BATCH; i += 1) {
+        const { number, head } = jobs[next++ % jobs.length]!;
+        batch.add(topic, head, SHARD, number, nominalMs, nominalMs);
+      }
+      const { count, bytes } = batch;
+      const failures = await producer.send(batch.toMessages());
+      if (failures.length > 0) throw new Error(`the broker refused a batch: ${JSON.stringify(failures)}`);
+      counted.records += count;
+      counted.bytes += bytes;
     }
   };
   try {
-    await Promise.all(Array.from({ length: ON_THE_WAY }, sending));
+    await Promise.all(Array.from({ length: 1 + WAITING }, sending));
   } finally {
-    await connection.close();
+    await producer.close();
   }
 }
