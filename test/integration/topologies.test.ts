@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Admin } from '@platformatic/kafka';
+import { Admin, ConfigResourceTypes } from '@platformatic/kafka';
 import { afterEach, describe, expect, inject, it } from 'vitest';
 import { type Cluster, startCluster } from '../../deploy/local/cluster.ts';
 import { kafkaLeaders, mongodbPrimary, redisPrimaries, watchedPrimary } from '../../deploy/local/leaders.ts';
@@ -90,7 +90,15 @@ describe.skipIf(inject('servers') === null)('Carillon on servers of several proc
     const which = { dir: servers.dir };
     const admin = new Admin({ clientId: 'topologies', bootstrapBrokers: [...servers.kafka.brokers] });
     const { topics } = await admin.metadata({ topics: Object.values(TOPICS) });
+    const inStep = await admin.describeConfigs({
+      resources: [...topics.keys()].map((resourceName) => ({
+        resourceType: ConfigResourceTypes.TOPIC,
+        resourceName,
+        configurationKeys: ['min.insync.replicas'],
+      })),
+    });
     await admin.close();
+    expect(inStep.flatMap(({ configs }) => configs.map(({ value }) => value))).toEqual([...topics].map(() => '2'));
     expect(topics.size).toBe(Object.values(TOPICS).length);
     for (const [name, { partitions }] of topics) {
       for (const { replicas } of Object.values(partitions)) expect(replicas, name).toHaveLength(3);

@@ -34,7 +34,7 @@ async function create(cluster: Cluster, specs: readonly TopicSpec[]): Promise<vo
     numPartitions: spec.partitions,
     replicationFactor: replicas,
     assignments: [],
-    configs: configsOf(spec),
+    configs: configsOf(spec, replicas),
   }));
   const answer = await cluster.repeat('making topics', async () =>
     createTopicsV7.api
@@ -48,8 +48,16 @@ async function create(cluster: Cluster, specs: readonly TopicSpec[]): Promise<vo
   }
 }
 
-function configsOf({ compacted, retentionMs, retentionBytes }: TopicSpec): { name: string; value: string }[] {
+function configsOf(
+  { compacted, retentionMs, retentionBytes }: TopicSpec,
+  replicas: number,
+): { name: string; value: string }[] {
   const configs: Record<string, string | number> = {};
+  if (replicas > 2) {
+    // What is acknowledged stands on two disks, and a replica that missed it never leads; brokers' defaults allow both.
+    configs['min.insync.replicas'] = 2;
+    configs['unclean.leader.election.enable'] = 'false';
+  }
   if (retentionMs !== undefined) configs['retention.ms'] = retentionMs;
   if (retentionBytes !== undefined) {
     configs['retention.bytes'] = retentionBytes;
