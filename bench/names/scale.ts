@@ -16,6 +16,9 @@ const IDLE_PERIOD_MS = 366 * 86_400_000;
 const REST_S = 15;
 /** Active jobs have keys of their own, behind all idle ones. */
 const ACTIVE_FROM = 90_000_000;
+/** How long registering the active jobs may take with what settles after it, and how far ahead workers look, in s. */
+const REGISTER_S = 20;
+const HORIZON_S = 17;
 const SETTLE_MS = 5_000;
 
 interface Round {
@@ -91,12 +94,13 @@ async function oneRound(options: Options, log: (line: string) => void, level: Le
       log(`${level.idle} idle jobs are there`);
       level.started = true;
     }
-    await sleep(SETTLE_MS);
-    const restFromMs = wholeSecond(Date.now() + SETTLE_MS + (REST_S + 2) * 1_000);
-    const grid = activeGrid(options, restFromMs);
+    // At rest the jobs that will fire are beyond the horizon: they stand in no wheel yet.
+    const startMs = wholeSecond(Date.now() + (REGISTER_S + REST_S + HORIZON_S) * 1_000);
+    const grid = activeGrid(options, startMs);
     await installation.register(client, () => gridLines(grid, options.payloadBytes, ACTIVE_FROM + turn * 1_000_000));
+    await sleep(SETTLE_MS);
     const rest = await measure(installation, REST_S);
-    await sleep(Math.max(0, restFromMs + options.warmUpS * 1_000 - Date.now()));
+    await sleep(Math.max(0, startMs + options.warmUpS * 1_000 - Date.now()));
     const before = await installation.workerMetrics();
     const load = await measure(installation, options.seconds);
     const fired = (await installation.workerMetrics()).published - before.published;

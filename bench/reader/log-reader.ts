@@ -41,6 +41,11 @@ export class LogReader {
     return any;
   }
 
+  /** Records that were committed at the last look and are not read yet. */
+  get behind(): number {
+    return this.#end.reduce((sum, end, p) => sum + Math.max(0, end - this.#next[p]!), 0);
+  }
+
   /** Reads until everything that is committed has been seen. */
   async readAll(): Promise<void> {
     do while (await this.readSome(0));

@@ -28,6 +28,10 @@ export interface ReadVerdict {
 
 /** Turns older than this are settled while reading live, in ms: nothing can come later, as a misfire is none any more. */
 const SETTLE_AFTER_MS = 60_000;
+const SETTLE_EVERY_MS = 5_000;
+const TELL_EVERY_MS = 60_000;
+/** A reader that is further behind than this has not seen all of what it would judge. */
+const SETTLE_BEHIND = 1_000_000;
 const LIVE_WAIT_MS = 500;
 /** While reading live, answers are let grow: the reader takes the less of the machine that it measures. */
 const LIVE_PAUSE_MS = 200;
@@ -40,13 +44,17 @@ async function run(order: ReadOrder): Promise<ReadVerdict> {
   const reader = await LogReader.open(broker, topic, partitions, tally);
   process.send?.({ ready: true });
   const begun = performance.now();
-  let nextSettleMs = Date.now() + 1_000;
+  let nextSettleMs = Date.now() + SETTLE_EVERY_MS;
+  let nextTellMs = Date.now() + TELL_EVERY_MS;
   while (order.live && !finish) {
     await reader.readSome(LIVE_WAIT_MS);
-    if (Date.now() > nextSettleMs) {
+    if (Date.now() > nextSettleMs && reader.behind < SETTLE_BEHIND) {
       tally.settle(Date.now() - SETTLE_AFTER_MS);
-      nextSettleMs = Date.now() + 1_000;
+      nextSettleMs = Date.now() + SETTLE_EVERY_MS;
+    }
+    if (Date.now() > nextTellMs) {
       process.send?.({ progress: tally.counts });
+      nextTellMs = Date.now() + TELL_EVERY_MS;
     }
     await sleep(LIVE_PAUSE_MS);
   }
