@@ -93,6 +93,8 @@ async function measure(jobs: number, envelope: 'compact' | 'cloudevents', second
       });
       return { number, version: 1, score, record };
     });
+    await triggers.reset(shard, 0, 1);
+    await triggers.scan(shard, { epoch: 0, expectedHorizonMs: 0, fromMs: 0, horizonMs: 0, build: 1 });
     await triggers.add(shard, changes);
   }
   const producer = producerWithoutBroker();
