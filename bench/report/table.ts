@@ -1,7 +1,7 @@
 import type { Fault } from '../limits.ts';
 import type { Result } from './result.ts';
 
-const NOT_SHOWN = new Set(['name', 'config', 'machine', 'series', 'spread', 'steps', 'own_lateness', 'rss_series']);
+const NOT_SHOWN = new Set(['name', 'config', 'machine', 'series', 'spread', 'own_lateness', 'rss_series']);
 
 /** The result for people. */
 export function printResult(result: Result, faults: readonly Fault[]): void {
@@ -15,6 +15,11 @@ export function printResult(result: Result, faults: readonly Fault[]): void {
   );
   for (const [field, value] of Object.entries(result)) {
     if (NOT_SHOWN.has(field) || value === undefined) continue;
+    if (Array.isArray(value)) {
+      console.log(`  ${field}`);
+      for (const row of value) console.log(`    ${shown(row)}`);
+      continue;
+    }
     const spread = spreadOf(result, field);
     console.log(`  ${field.padEnd(28)}${shown(value)}${spread}`);
   }
