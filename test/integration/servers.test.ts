@@ -16,6 +16,7 @@ import {
   stopServers,
   temporaryFolder,
 } from '../../deploy/local/instance.ts';
+import { freezeMember, killMember, thawMember } from '../../deploy/local/members.ts';
 import { identify, isAlive, isFrozen } from '../../deploy/local/process.ts';
 
 const ENTRY = join(import.meta.dirname, '../../deploy/local/servers.ts');
@@ -150,15 +151,15 @@ describe.skipIf(inject('servers') === null)('servers of several processes', () =
     const names = ['redis-1', 'redis-2', 'sentinel-1', 'sentinel-2', 'sentinel-3'];
     expect(processes.map(({ name }) => name)).toEqual(names);
     expect((await cli('kill', 'redis-2', '--dir', dir)).code).toBe(0);
-    expect((await cli('freeze', 'sentinel-1', '--dir', dir)).code).toBe(0);
+    freezeMember({ dir }, 'sentinel-1');
     const { out } = await cli('status', '--dir', dir);
     expect(out).toMatch(/redis-1 .*running\nredis-2 .*not running\nsentinel-1 .*frozen\nsentinel-2 .*running/);
+    thawMember({ dir }, 'sentinel-1');
     expect((await cli('start', 'redis-2', '--dir', dir)).code).toBe(0);
-    expect((await cli('thaw', 'sentinel-1', '--dir', dir)).code).toBe(0);
     const after = serverProcesses({ dir });
     expect(after.map(({ ports }) => ports)).toEqual(processes.map(({ ports }) => ports));
     expect(after.every(({ process }) => isAlive(process) && !isFrozen(process))).toBe(true);
-    expect((await cli('kill', 'redis-3', '--dir', dir)).err).toContain('it has redis-1, redis-2, sentinel-1');
+    await expect(killMember({ dir }, 'redis-3')).rejects.toThrow('it has redis-1, redis-2, sentinel-1');
     await stopServers({ dir });
     expect(after.some(({ process }) => isAlive(process))).toBe(false);
   });

@@ -21,7 +21,7 @@ const JOBS = 40;
 const PER_SECOND = 60;
 /** Occurrences of so much time after each kill must all be published, in ms; those that are missing later than this are lost. */
 const SPAN_MS = 2_000;
-const LOST_AFTER_MS = 50_000;
+const LOST_AFTER_MS = 60_000;
 
 let cluster: Cluster | null = null;
 let reading: Reading | null = null;
@@ -80,7 +80,10 @@ async function kill(name: string): Promise<void> {
   await firesAll(killedMs);
 }
 
-describe.skipIf(inject('servers') === null)('Carillon on servers of several processes', () => {
+/** Ten processes and more start on a machine that other tests use as well; alone on two cores the two take 30 s. */
+const TEST_MS = 240_000;
+
+describe.skipIf(inject('servers') === null)('Carillon on servers of several processes', { timeout: TEST_MS }, () => {
   it('goes on when the primary of MongoDB, of Redis under Sentinels, and a leader of Kafka is killed', async () => {
     const { servers } = await begin({
       mongodb: { members: 3 },
