@@ -63,5 +63,9 @@ export function compareLateness(
     worker: total === 0 ? 0 : own.within[i]! / total,
     broker: broker.shareWithin(bound),
   }));
-  return { rows, difference: Math.max(0, ...rows.map(({ worker, broker: its }) => Math.abs(worker - its))) };
+  // The last bound is infinite, which says nothing and which JSON has no word for.
+  return {
+    rows: rows.slice(0, -1),
+    difference: Math.max(0, ...rows.map(({ worker, broker: its }) => Math.abs(worker - its))),
+  };
 }

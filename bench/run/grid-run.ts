@@ -51,8 +51,11 @@ export interface GridOutcome {
   toMs: number;
 }
 
-/** Registration at this many jobs/s is waited for before the first trigger is due; where it is slower, the span begins later. */
-const REGISTER_PER_S = 20_000;
+/**
+ * The first trigger is due when registration at this many jobs/s has ended (`--lead` says otherwise). Where it is slower, jobs
+ * fire while others are registered, and the span begins later.
+ */
+const REGISTER_PER_S = 10_000;
 const LEAD_LEAST_S = 8;
 /** After registration there is a pause of this long at least before the judged span, in ms. */
 const CALM_MS = 3_000;

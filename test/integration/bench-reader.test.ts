@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { makeTopic } from '../../bench/installation/topic.ts';
 import { type Grid, phaseOf } from '../../bench/judge/grid.ts';
 import { jobKey } from '../../bench/load/job-lines.ts';
-import { readWhole } from '../../bench/reader/reader.ts';
+import { Reader, readWhole } from '../../bench/reader/reader.ts';
 
 const servers = inject('servers');
 
@@ -69,6 +69,21 @@ describe.skipIf(servers === null)('the reader of the benchmarks', () => {
     const { counts, lastAtMs } = await readWhole({ broker, topic, partitions: 3, plan });
     expect(counts).toMatchObject({ expected: 1_500, fired: 1_500, lost: 0, duplicated: 0, aborted_triggers: 300 });
     expect(lastAtMs).toBeGreaterThanOrEqual(committingMs);
+  });
+
+  it('reads while the run goes on, in a ring of turns', async () => {
+    const topic = `bench-live-${process.pid}`;
+    await makeTopic(broker, { name: topic, partitions: 2, brokerTime: true, retentionBytes: null });
+    const order = { broker, topic, partitions: 2, live: true, plan: { ...plan, window: 4 } };
+    const reader = new Reader(order);
+    try {
+      await reader.ready();
+      for (const k of [0, 1, 2]) await plain.send({ topic, messages: turn(k, all.slice(k)) });
+      const { counts } = await reader.verdict();
+      expect(counts).toMatchObject({ expected: 1_500, fired: 1_497, lost: 3, duplicated: 0 });
+    } finally {
+      reader.stop();
+    }
   });
 
   it('does not see a transaction that is still open', async () => {
