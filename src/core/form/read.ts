@@ -48,7 +48,7 @@ export function readSchedule(form: ScheduleForm, nowMs: number): Schedule {
     case 'once':
       return { kind: 'once', atMs: parseInstant(form.at, 'schedule.at') };
     case 'delay':
-      return { kind: 'once', atMs: nowMs + form.delayMs };
+      return { kind: 'once', atMs: delayedMs(nowMs, form.delayMs) };
   }
 }
 
@@ -115,7 +115,12 @@ function patchDelay({ kind: _, delayMs, ...others }: NonNullable<JobPatch['sched
   if (typeof delayMs !== 'number') {
     throw carillonError('request-invalid', 'schedule.delayMs is missing', { field: 'schedule.delayMs' });
   }
-  return { kind: 'once', atMs: nowMs + delayMs };
+  return { kind: 'once', atMs: delayedMs(nowMs, delayMs) };
+}
+
+/** A new version has the times after its cut, the instant of the request, so that at once is the next ms. */
+function delayedMs(nowMs: number, delayMs: number): number {
+  return nowMs + Math.max(1, delayMs);
 }
 
 function instantOrNull(text: string | null | undefined, field: string): number | null | undefined {

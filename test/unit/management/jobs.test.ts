@@ -148,6 +148,17 @@ describe('one job', () => {
     expect(json.nextFireAt).toBe(json.schedule.at);
   });
 
+  it('a delay of 0 is at once, by all ways in', async () => {
+    const schedule = { kind: 'delay', delayMs: 0 };
+    const posted = await api.call('POST', JOBS, { key: 'at-once/post', schedule });
+    expect(posted).toMatchObject({ status: 201, json: { state: 'enabled', schedule: { kind: 'once' } } });
+    expect(await api.call('PUT', jobUrl('at-once/put'), { schedule })).toMatchObject({ status: 201 });
+    await api.call('PUT', jobUrl('at-once/patch'), { schedule: { kind: 'rate', everyMs: 60_000 } });
+    expect(await api.call('PATCH', jobUrl('at-once/patch'), { schedule })).toMatchObject({ status: 200 });
+    const bulk = await api.call('POST', `${JOBS}:bulk`, [{ key: 'at-once/bulk', schedule }]);
+    expect(bulk.json).toMatchObject([{ result: 'created' }]);
+  });
+
   it('a one-shot that has passed: refused for a new job, unchanged for the one that had it', async () => {
     const at = new Date(Date.now() - 60_000).toISOString();
     const refused = await api.call('POST', JOBS, { key: 'past', schedule: { kind: 'once', at } });
