@@ -45,10 +45,10 @@ const USAGE = `npm run bench -- NAME [--jobs N --period MS --seconds S --workers
   --warm-up S --lead S --raw S --step N --rate N --levels N,N --runs N --json FILE]
 
 ${Object.entries(BENCHES)
-  .map(([name, { what }]) => `  ${name.padEnd(12)}${what}`)
+  .map(([name, { what }]) => `  ${name.padEnd(15)}${what}`)
   .join('\n')}
-  plan        what JOBS jobs with RATE triggers/s of PAYLOAD bytes need
-  diff        compares results, FILE.json ..., with those of baseline/
+  plan           what JOBS jobs with RATE triggers/s of PAYLOAD bytes need
+  diff           compares results, FILE.json ..., with those of baseline/
 `;
 
 async function main(args: readonly string[]): Promise<number> {

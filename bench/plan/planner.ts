@@ -19,6 +19,8 @@ export const ASSUMED = {
   /** A wheel is one thread; its worker's other threads take this much more. */
   workerCoresPerWheel: 1.25,
   coresPerBroker: 8,
+  /** The raw limit was measured with the producer on the other core of two. */
+  rawBrokerCores: 1,
   /** Copies of each trigger, the leader's included. A follower's append is taken to cost as much as the leader's. */
   replicas: 3,
   /** Groups that read each trigger; a read is taken to cost a broker a fifth of an append. */
@@ -81,6 +83,7 @@ export function plan(need: Need, costs: Costs): Plan {
   const copies = a.replicas + a.consumers * a.readPart;
   const reasons: Record<string, number> = {
     cpu: (rate * costs.kafkaUs.value * copies) / 1e6 / a.usedPart / a.coresPerBroker,
+    raw: (rate * copies * a.rawBrokerCores) / (costs.rawPerS.value * a.usedPart * a.coresPerBroker),
     network: (rate * bytes * (a.replicas + a.consumers)) / (a.linkBytes * a.usedPart),
     disk: (rate * bytes * a.replicas) / (a.diskBytes * a.usedPart),
     copies: a.replicas,

@@ -14,7 +14,7 @@ const costs: Costs = {
   redisUs: cost(0.01),
   mongodbUs: cost(0.01),
   envelopeBytes: cost(50),
-  rawPerS: cost(2_000_000),
+  rawPerS: cost(4_000_000),
   redisBytes: cost(250),
   mongodbBytes: cost(150),
   registeredPerS: cost(50_000),
@@ -54,6 +54,8 @@ describe('planner', () => {
     const large = plan({ jobs: 1_000_000, rate: 1_000_000, payloadBytes: 10_000 }, costs);
     expect(large.decides.brokers).toBe('disk');
     expect(large.brokers).toBe(Math.ceil((1e6 * 10_050 * 3) / (ASSUMED.diskBytes * ASSUMED.usedPart)));
+    const slow = plan({ jobs: 1_000, rate: 100_000_000, payloadBytes: 10 }, { ...costs, rawPerS: cost(1_000_000) });
+    expect(slow.decides.brokers).toBe('raw');
     const many = plan({ jobs: 1_000_000, rate: 100_000_000, payloadBytes: 10 }, costs);
     expect(many.decides.brokers).toBe('cpu');
     expect(many.wheels).toBe(100);
