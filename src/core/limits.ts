@@ -100,7 +100,7 @@ export const LIMITS = {
   missingTopicRetryMs: 1_000,
   /** A message about a change may come this long after the scan that found the change, in ms: the applier was restarted. */
   lateChangeMs: 600_000,
-  /** Jobs that have left a wheel and whose message may come late; beyond, the oldest are forgotten. */
+  /** Jobs that have left a wheel and whose message may come late; beyond, the oldest half of them is forgotten. */
   leftEntries: 10_000,
   /** Changes that may wait for triggers on the way; beyond, the fast path is not read. */
   deferredChanges: 1_000,

@@ -92,10 +92,22 @@ export async function planOrFail(
   number: number,
   record: JobRecord | null,
 ): Promise<Plan | null> {
-  if (record === null || record.state !== 'enabled') return null;
-  const cluster = await clusterOf(slot, record.cluster);
+  if (record === null) return null;
+  await knowCluster(slot, record);
+  return planNow(slot, shard, number, record);
+}
+
+/** Waits until the logical cluster of a record is known, if there is one. */
+export async function knowCluster(slot: SlotState, record: JobRecord): Promise<void> {
+  if (record.state === 'enabled') await clusterOf(slot, record.cluster);
+}
+
+/** As `planOrFail`, where the cluster is known: a scan takes up tens of thousands of jobs, none of which waits. */
+export function planNow(slot: SlotState, shard: number, number: number, record: JobRecord): Plan | null {
+  if (record.state !== 'enabled') return null;
+  const cluster = slot.clusters.get(record.cluster);
   const { version } = record;
-  if (cluster === null) {
+  if (cluster === undefined) {
     failJob(slot, { shard, number, version, reason: `the logical cluster "${record.cluster}" does not exist` });
     return null;
   }

@@ -61,12 +61,12 @@ export async function recordFinished(slot: SlotState): Promise<number> {
       await stores.jobs.finish(all, clock.wallMs());
       await Promise.all(ended.map(({ shard, members }) => stores.triggers.removeFinished(shard.id, members)));
       recorded += all.length;
+      slot.count('jobs_finished_total', {}, all.length);
     } catch (error) {
       for (const { shard } of ended) shard.finished = true;
       throw error;
     }
   }
-  if (recorded > 0) slot.count('jobs_finished_total', {}, recorded);
   return recorded;
 }
 

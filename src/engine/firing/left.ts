@@ -15,17 +15,10 @@ export function mayComeLate(slot: SlotState, cutMs: number): boolean {
 
 export function rememberLeft(slot: SlotState, shard: number, number: number, live: Live): void {
   if (live.takenFromMs === NO_OCCURRENCE || live.current === null || !mayComeLate(slot, live.cutMs)) return;
-  slot.left.set(cursorKey(shard, number), live);
-  for (const [key, { cutMs }] of slot.left) {
-    if (slot.left.size <= LIMITS.leftEntries && mayComeLate(slot, cutMs)) break;
-    slot.left.delete(key);
-  }
+  slot.left.remember(cursorKey(shard, number), live);
 }
 
 /** What is remembered of a job that comes up again; it is forgotten with that. */
 export function recallLeft(slot: SlotState, shard: number, number: number): Live | null {
-  const key = cursorKey(shard, number);
-  const live = slot.left.get(key) ?? null;
-  slot.left.delete(key);
-  return live;
+  return slot.left.size === 0 ? null : slot.left.recall(cursorKey(shard, number));
 }

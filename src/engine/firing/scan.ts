@@ -1,3 +1,4 @@
+import type { JobRecord } from '../../core/job.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { decodeRecord } from '../../core/record.ts';
 import type { Shard } from '../../ports/shard-store.ts';
@@ -5,10 +6,10 @@ import type { DueMember } from '../../ports/trigger-store.ts';
 import { inheritedT, loseShard } from '../rebuild/lost.ts';
 import { applyChange, firedToMs } from './change.ts';
 import { newLive } from './entries.ts';
-import { planOrFail } from './fast-path.ts';
+import { knowCluster, planNow } from './fast-path.ts';
 import { mayComeLate, recallLeft } from './left.ts';
 import { place, settle, standFirst } from './movement.ts';
-import { alone, newShardRun, type ShardRun } from './shard-run.ts';
+import { alone, ShardRun } from './shard-run.ts';
 import type { SlotState } from './slot-state.ts';
 
 /** Shards that are scanned at the same time: bounds the members in memory that are not taken up yet. */
@@ -34,17 +35,24 @@ export async function scan(slot: SlotState, nowMs: number): Promise<number> {
     if (lost) return false;
     return suspect ? horizonMs - nowMs < SUSPECT_LEFT_MS : doubted || horizonMs - nowMs < LIMITS.scanAheadMinMs;
   });
-  await inGroups(near, (shard) => scanShard(slot, shard, nowMs));
+  await fewAtOnce(near, (shard) => scanShard(slot, shard, nowMs));
   return near.length;
 }
 
 /** Runs all, a few at a time; the first error is thrown when all have ended. */
-export async function inGroups<T>(all: readonly T[], run: (one: T) => Promise<void>): Promise<void> {
+export async function fewAtOnce<T>(all: readonly T[], run: (one: T) => Promise<void>): Promise<void> {
   const errors: unknown[] = [];
-  for (let i = 0; i < all.length; i += SCANS_AT_ONCE) {
-    const group = await Promise.allSettled(all.slice(i, i + SCANS_AT_ONCE).map(run));
-    for (const one of group) if (one.status === 'rejected') errors.push(one.reason);
-  }
+  const left = all.values();
+  const work = async (): Promise<void> => {
+    for (const one of left) {
+      try {
+        await run(one);
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(SCANS_AT_ONCE, all.length) }, work));
   if (errors.length > 0) throw errors[0];
 }
 
@@ -117,20 +125,21 @@ export async function readMembers(
 export async function takeUpAll(slot: SlotState, shard: ShardRun, members: readonly DueMember[]): Promise<void> {
   for (const [index, member] of members.entries()) {
     if (index % TAKEN_AT_ONCE === TAKEN_AT_ONCE - 1) await slot.options.clock.sleep(0);
-    await takeUp(slot, shard, member);
+    const record = decodeRecord(member.record);
+    if (!slot.clusters.has(record.cluster)) await knowCluster(slot, record);
+    takeUp(slot, shard, member, record);
   }
   shard.horizonMs = shard.storedMs;
 }
 
 /** Takes up a member that the slot does not have in this version or a newer one. */
-async function takeUp(slot: SlotState, shard: ShardRun, member: DueMember): Promise<void> {
+function takeUp(slot: SlotState, shard: ShardRun, member: DueMember, record: JobRecord): void {
   const { number, score } = member;
   if (slot.phase === 'lost' || slot.phase === 'closed') return;
-  const record = decodeRecord(member.record);
   const { version, cutMs } = record;
   const known = slot.entries.find(shard.id, number);
   if (known >= 0 && slot.entries.live[known]!.version >= version) return;
-  const plan = await planOrFail(slot, shard.id, number, record);
+  const plan = planNow(slot, shard.id, number, record);
   if (plan === null) return;
   if (known >= 0) {
     applyChange(slot, {
@@ -178,7 +187,7 @@ export async function claimShard(slot: SlotState, id: number): Promise<ShardRun 
   }
   const { horizonMs, formerEpoch, whole } = claimed;
   const t = slot.running ? slot.mark.t : inheritedT(slot, id);
-  const shard = newShardRun(id, horizonMs);
+  const shard = new ShardRun(id, horizonMs);
   const lagged = !slot.running && slot.lagging.has(id);
   if (whole && !lagged && formerEpoch >= slot.formerEpoch && horizonMs >= t) return shard;
   shard.horizonMs = t;
@@ -202,7 +211,7 @@ export async function syncShards(slot: SlotState, nowMs: number, shards?: readon
   const mine = all.filter((shard) => shard.delivery === delivery && shard.slot === number && shard.state !== 'closed');
   let taken = 0;
   const unopened = new Set<number>();
-  await inGroups(mine, async ({ id, state }) => {
+  await fewAtOnce(mine, async ({ id, state }) => {
     if (!slot.shards.has(id)) {
       const run = await claimShard(slot, id);
       if (run === null) return;

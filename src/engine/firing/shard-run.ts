@@ -1,51 +1,94 @@
 /** One shard of the slot, as its owner knows it. */
-export interface ShardRun {
-  id: number;
-  /** All members up to here were taken up, UTC ms. */
-  horizonMs: number;
+export class ShardRun {
+  readonly id: number;
   /** H as the store answered it last: what the next scan expects there. */
   storedMs: number;
   /** H that a scan without an answer would have set; null: every scan was answered. */
-  triedMs: number | null;
+  triedMs: number | null = null;
   /** The scan or write-back that runs: one at a time, so that answers and effects have one order. */
-  busy: Promise<void> | null;
+  busy: Promise<void> | null = null;
   /** What runs is a scan: changes of the shard wait for its answer, which may show the version before. */
-  scanning: boolean;
+  scanning = false;
   /** Entries whose score is to be written. */
-  queue: number[];
+  queue: number[] = [];
   /** Members whose score this owner has set to 0, for the recorder. */
-  ended: { number: number; version: number }[];
+  ended: { number: number; version: number }[] = [];
   /** Others of score 0 may be there: the store is to be asked. */
-  finished: boolean;
+  finished = true;
+  /** All members are to be read again. */
+  doubted = false;
+  /** All jobs are to be compared at once: the store may have gone back. */
+  suspect = false;
+  /** Numbers of jobs whose member was not where it should be: they are compared soon. */
+  doubtful = new Set<number>();
+  /** Called when horizon or loss change: the slot has a horizon of its own. */
+  changed: () => void = () => {};
+  private horizon: number;
+  private isLost = false;
+
+  constructor(id: number, horizonMs: number) {
+    this.id = id;
+    this.storedMs = horizonMs;
+    this.horizon = horizonMs;
+  }
+
+  /** All members up to here were taken up, UTC ms. */
+  get horizonMs(): number {
+    return this.horizon;
+  }
+
+  set horizonMs(ms: number) {
+    this.horizon = ms;
+    this.changed();
+  }
+
   /**
    * The store has not all of the shard: it is neither scanned nor written to before it is rebuilt. Its horizon stands, and with
    * it a T of its own; what lies beyond waits outside the wheel.
    */
-  lost: boolean;
-  /** All members are to be read again. */
-  doubted: boolean;
-  /** All jobs are to be compared at once: the store may have gone back. */
-  suspect: boolean;
-  /** Numbers of jobs whose member was not where it should be: they are compared soon. */
-  doubtful: Set<number>;
+  get lost(): boolean {
+    return this.isLost;
+  }
+
+  set lost(lost: boolean) {
+    this.isLost = lost;
+    this.changed();
+  }
 }
 
-export function newShardRun(id: number, horizonMs: number): ShardRun {
-  return {
-    id,
-    horizonMs,
-    storedMs: horizonMs,
-    triedMs: null,
-    busy: null,
-    scanning: false,
-    queue: [],
-    ended: [],
-    finished: true,
-    lost: false,
-    doubted: false,
-    suspect: false,
-    doubtful: new Set(),
-  };
+/**
+ * The shards of a slot by id. Their least horizon is asked for with each tick of the wheel and must not cost a look at each of
+ * them, of which a slot with millions of idle jobs has hundreds.
+ */
+export class Shards extends Map<number, ShardRun> {
+  private least: number | null = null;
+
+  /** The least horizon of the shards that keep up (one that is lost has a T of its own), UTC ms; Infinity: there are none. */
+  get horizonMs(): number {
+    if (this.least === null) {
+      this.least = Number.POSITIVE_INFINITY;
+      for (const shard of this.values()) if (!shard.lost) this.least = Math.min(this.least, shard.horizonMs);
+    }
+    return this.least;
+  }
+
+  override set(id: number, shard: ShardRun): this {
+    shard.changed = () => {
+      this.least = null;
+    };
+    this.least = null;
+    return super.set(id, shard);
+  }
+
+  override delete(id: number): boolean {
+    this.least = null;
+    return super.delete(id);
+  }
+
+  override clear(): void {
+    this.least = null;
+    super.clear();
+  }
 }
 
 /** Runs one thing on a shard after whatever runs there. */

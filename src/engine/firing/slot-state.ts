@@ -8,10 +8,11 @@ import type { Clock } from '../../ports/clock.ts';
 import type { Stores } from '../../ports/stores.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Batch } from './batch.ts';
-import { Entries, type Live } from './entries.ts';
+import { Entries } from './entries.ts';
 import { Fifo } from './fifo.ts';
 import { Holds } from './holds.ts';
-import type { ShardRun } from './shard-run.ts';
+import { Left } from './left-jobs.ts';
+import { Shards } from './shard-run.ts';
 
 /** What a slot runner needs. */
 export interface SlotOptions {
@@ -66,7 +67,7 @@ export class SlotState {
   ready = new Fifo();
   /** Groups of entries that must be sent by themselves, to find the one record that is too large. */
   apart: number[][] = [];
-  readonly shards = new Map<number, ShardRun>();
+  readonly shards = new Shards();
   readonly clusters = new Map<string, Cluster>();
   readonly missingTopics = new Set<string>();
   holds = new Holds();
@@ -93,7 +94,7 @@ export class SlotState {
   /** Connections of the trigger store when the shards were last known to be as they were left. */
   connections = 0;
   /** Jobs that left and whose message may come late, by key; see `left.ts`. */
-  left = new Map<string, Live>();
+  readonly left = new Left();
   /** Batches that are not acknowledged yet. */
   readonly batches = new Set<Batch>();
   /** The commit that runs on the lane; there is one at a time. */
@@ -134,9 +135,7 @@ export class SlotState {
 
   /** The least horizon of the shards that keep up; one that is lost has a T of its own. */
   get horizonMs(): number {
-    let horizon = Number.POSITIVE_INFINITY;
-    for (const shard of this.shards.values()) if (!shard.lost) horizon = Math.min(horizon, shard.horizonMs);
-    return horizon;
+    return this.shards.horizonMs;
   }
 
   count(name: string, labels: Readonly<Record<string, string>> = {}, by = 1): void {

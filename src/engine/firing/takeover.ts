@@ -16,7 +16,7 @@ import { inheritedT } from '../rebuild/lost.ts';
 import { IDLE } from './entries.ts';
 import { readFast } from './fast-path.ts';
 import { place, settle } from './movement.ts';
-import { claimShard, inGroups, readMembers, takeUpAll } from './scan.ts';
+import { claimShard, fewAtOnce, readMembers, takeUpAll } from './scan.ts';
 import type { ShardRun } from './shard-run.ts';
 import type { SlotState } from './slot-state.ts';
 
@@ -143,7 +143,7 @@ async function firstScans(slot: SlotState): Promise<{ shard: ShardRun; members: 
   const all = await stores.shards.shards();
   const mine = all.filter((shard) => shard.delivery === delivery && shard.slot === number && shard.state !== 'closed');
   const scanned: { shard: ShardRun; members: DueMember[] }[] = [];
-  await inGroups(mine, async ({ id }) => {
+  await fewAtOnce(mine, async ({ id }) => {
     const shard = await claimShard(slot, id);
     if (shard === null) return;
     const members = shard.lost ? null : await readMembers(slot, shard, 0, clock.wallMs());
