@@ -54,20 +54,30 @@ export interface Stroke {
   verdict: Verdict;
 }
 
-export function resultOf({ fault, told, struckMs, verdict: ofRates }: Stroke, delivery: Delivery): FaultResult {
+/** How a stroke is judged. */
+export interface Judging {
+  delivery: Delivery;
+  /** Limits of lateness are this many times those of the table: 1, or more where the machine does other work as well. */
+  slack: number;
+}
+
+export function resultOf(
+  { fault, told, struckMs, verdict: ofRates }: Stroke,
+  { delivery, slack }: Judging,
+): FaultResult {
   const { bounds } = fault;
   const verdict = { ...ofRates };
   for (const count of ['lost', 'duplicatedIds', 'duplicatedCopies', 'early'] as const) {
     verdict[count] += told?.counts?.[count] ?? 0;
   }
   const recovered = verdict.lastLateMs === 0 ? 0 : Math.max(0, verdict.lastLateMs - struckMs);
-  const limitMs = bounds.maxLatenessMs === null ? null : bounds.maxLatenessMs + (told?.addedMs ?? 0);
+  const limitMs = bounds.maxLatenessMs === null ? null : bounds.maxLatenessMs * slack + (told?.addedMs ?? 0);
   const wrong = [...(told?.wrong ?? []), ...broken(verdict, bounds.mayRepeat && delivery === 'at-least-once')];
   if (limitMs !== null && verdict.maxLatenessMs > limitMs) {
     wrong.push(`a trigger was ${verdict.maxLatenessMs} ms late, more than ${limitMs}`);
   }
-  if (bounds.recoveredMs !== undefined && recovered > bounds.recoveredMs) {
-    wrong.push(`triggers were late for ${recovered} ms, more than ${bounds.recoveredMs}`);
+  if (bounds.recoveredMs !== undefined && recovered > bounds.recoveredMs * slack) {
+    wrong.push(`triggers were late for ${recovered} ms, more than ${bounds.recoveredMs * slack}`);
   }
   return {
     name: fault.name,

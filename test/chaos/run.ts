@@ -6,7 +6,7 @@ import { CALM } from './limits.ts';
 import { rateLines, ratesOf } from './load.ts';
 import { heldBack } from './offsets.ts';
 import { Reading } from './reading.ts';
-import { type FaultResult, merged, NOTHING, resultOf, type Stroke, writesResult } from './result.ts';
+import { type FaultResult, type Judging, merged, NOTHING, resultOf, type Stroke, writesResult } from './result.ts';
 import type { Stage } from './stages.ts';
 import { STEP_MS } from './tally.ts';
 import { type Delivery, PARTITIONS, TOPIC, World } from './world.ts';
@@ -20,6 +20,7 @@ export interface StageOptions {
   /** Faults go on for at least this long, in ms, and until each was dealt once. */
   forMs: number;
   scale: number;
+  slack: number;
   oneShotsPerSecond: number;
   log: (line: string) => void;
 }
@@ -79,9 +80,9 @@ export async function runStage(stage: Stage, options: StageOptions): Promise<Sta
     // Copies may have come after a fault was judged: each is judged again at the end.
     const results: FaultResult[] = [];
     for (const { fromMs: begunMs, toMs: endedMs, ...stroke } of strokes) {
-      results.push(resultOf({ ...stroke, verdict: await reading.verdict(begunMs, endedMs) }, world.delivery));
+      results.push(resultOf({ ...stroke, verdict: await reading.verdict(begunMs, endedMs) }, world.judging));
     }
-    results.push(await calmResult(reading, fromMs, toMs, strokes, world.delivery));
+    results.push(await calmResult(reading, fromMs, toMs, strokes, world.judging));
     const written = await writes.verdict(reading, world.client, LOST_AFTER_MS);
     log(`  ${written.answered} writes were answered, ${written.lost} lost ${written.missing.join(', ')}`);
     results.push(writesResult(written, world.delivery));
@@ -149,7 +150,7 @@ async function strike(fault: Fault, world: World, reading: Reading): Promise<Jud
   const toMs = stepped(Date.now());
   const verdict = await reading.complete(fromMs, toMs, LOST_AFTER_MS);
   const struckMs = world.struckMs === 0 ? fromMs : world.struckMs;
-  const { name, wrong, max_lateness_ms, ...counts } = resultOf({ fault, told, struckMs, verdict }, world.delivery);
+  const { name, wrong, max_lateness_ms, ...counts } = resultOf({ fault, told, struckMs, verdict }, world.judging);
   log(
     `  ${name} took ${toMs - fromMs} ms; lost ${counts.lost}, copies ${counts.duplicated_copies}, early ${counts.early}, ` +
       `max ${max_lateness_ms} ms, recovered ${counts.recovered_ms} ms${wrong.map((one) => `; ${one}`).join('')}`,
@@ -169,14 +170,14 @@ async function calmResult(
   fromMs: number,
   toMs: number,
   strokes: readonly Judged[],
-  delivery: Delivery,
+  judging: Judging,
 ): Promise<FaultResult> {
   const results: FaultResult[] = [];
   const fault: Fault = { name: 'calm', bounds: CALM, strike: async () => undefined };
   let sinceMs = fromMs;
   for (const upToMs of [...strokes.map((stroke) => stroke.fromMs), toMs]) {
     const verdict = await reading.verdict(sinceMs, upToMs);
-    results.push(resultOf({ fault, told: undefined, struckMs: sinceMs, verdict }, delivery));
+    results.push(resultOf({ fault, told: undefined, struckMs: sinceMs, verdict }, judging));
     sinceMs = strokes[results.length - 1]?.toMs ?? toMs;
   }
   return { ...merged(results)[0]!, recovered_ms: 0 };

@@ -13,6 +13,7 @@ import { CarillonClient } from '../../src/sdk/index.ts';
 import { LONG_MS } from './load.ts';
 import { TcpProxy } from './proxy.ts';
 import type { Reading } from './reading.ts';
+import type { Judging } from './result.ts';
 
 export const CLUSTER = 'chaos';
 export const TOPIC = 'carillon.triggers.chaos';
@@ -37,6 +38,8 @@ export interface WorldOptions {
   log: (line: string) => void;
   /** Shortens the long waits of the table (60 s, 30 s) by this factor, from 0 to 1. */
   scale: number;
+  /** As `Judging` has it. */
+  slack: number;
 }
 
 export class World {
@@ -96,6 +99,10 @@ export class World {
       await cluster.stop();
       throw error;
     }
+  }
+
+  get judging(): Judging {
+    return { delivery: this.delivery, slack: this.options.slack };
   }
 
   get which(): { dir: string } {

@@ -31,10 +31,18 @@ async function upload(world: World, body: string, name: string): Promise<void> {
   });
 }
 
-async function pour(world: World): Promise<{ from: number; upTo: number }> {
+interface Poured {
+  from: number;
+  upTo: number;
+  /** Names of the uploads. */
+  names: string[];
+}
+
+async function pour(world: World): Promise<Poured> {
   const from = next;
   const lines = Math.round((world.options.oneShotsPerSecond * EVERY_MS) / 1_000);
   const uploads: Promise<void>[] = [];
+  const names: string[] = [];
   const beginMs = performance.now();
   for (let piece = 0; piece * EVERY_MS < SPAN_MS; piece += 1) {
     const jobs = Array.from({ length: lines }, () => {
@@ -43,14 +51,27 @@ async function pour(world: World): Promise<{ from: number; upTo: number }> {
       next += 1;
       return `{"key":"${key}","schedule":{"kind":"delay","delayMs":${delayMs}}}\n`;
     });
-    uploads.push(upload(world, jobs.join(''), `shots-${from}-${piece}`));
+    const name = `shots-${from}-${piece}`;
+    names.push(name);
+    uploads.push(upload(world, jobs.join(''), name));
     await sleep(Math.max(0, beginMs + (piece + 1) * EVERY_MS - performance.now()));
   }
   await Promise.all(uploads);
-  return { from, upTo: next };
+  return { from, upTo: next, names };
 }
 
-async function judge(world: World, { from, upTo }: { from: number; upTo: number }): Promise<Told> {
+/** Lines that were taken and then refused: the load is such that none may be. */
+async function refusals(world: World, names: readonly string[]): Promise<string[]> {
+  const wrong: string[] = [];
+  for (const name of names) {
+    const { errors } = await world.client.operations.wait(name, { timeoutMs: LOST_AFTER_MS });
+    if (errors[0] !== undefined) wrong.push(`${errors.length} lines of ${name} were refused: ${errors[0].detail}`);
+  }
+  return wrong;
+}
+
+async function judge(world: World, { from, upTo, names }: Poured): Promise<Told> {
+  const wrong = await refusals(world, names);
   const end = performance.now() + LOST_AFTER_MS;
   let seen = await world.reading.once(from, upTo);
   while (seen.size < upTo - from && performance.now() < end) {
@@ -67,6 +88,7 @@ async function judge(world: World, { from, upTo }: { from: number; upTo: number 
       duplicatedCopies: again.reduce((sum, { copies }) => sum + copies - 1, 0),
       early: late.filter((ms) => ms < 0).length,
     },
+    wrong,
     notes: [`${upTo - from} one-shots, at most ${late.reduce((a, b) => Math.max(a, b), 0)} ms after their time`],
   };
 }
