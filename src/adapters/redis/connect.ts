@@ -28,6 +28,8 @@ export interface RedisTriggerStore extends TriggerStore {
 
 /** Calls on the way at one time; each holds at most one piece of `add` (4 MiB), or a scan's answer. */
 const CALLS_IN_FLIGHT = 1_024;
+/** For so long after a new connection every change reaches its owner, in ms: by then owners have compared their shards. */
+const DOUBT_MS = 30_000;
 const RETRY_MS = 50;
 const RETRY_MAX_MS = 1_000;
 
@@ -44,9 +46,12 @@ export async function connectRedis(settings: RedisSettings, telemetry: Telemetry
   }
   const client = clientOf(settings);
   let connections = 0;
+  let opened = false;
+  let doubtedUntilMs = Number.NEGATIVE_INFINITY;
   let lastFailure: Error | null = null;
   const connected = (): void => {
     connections += 1;
+    if (opened) doubtedUntilMs = performance.now() + DOUBT_MS;
     telemetry.count('redis_connections_total');
   };
   // A cluster has a connection for each node, which comes and goes by itself.
@@ -69,9 +74,10 @@ export async function connectRedis(settings: RedisSettings, telemetry: Telemetry
     // That the connection was closed says nothing; why it was is what the client met last.
     throw redisError(error instanceof CarillonError ? error : (lastFailure ?? error));
   }
+  opened = true;
   const signals = new RedisSignals(client, () => clientOf(settings), settings.prefix, telemetry);
   return {
-    ...redisTriggerStore(commands, settings.prefix, telemetry),
+    ...redisTriggerStore(commands, settings.prefix, telemetry, () => performance.now() < doubtedUntilMs),
     connections: () => connections,
     signals,
     async timeMs(): Promise<number> {

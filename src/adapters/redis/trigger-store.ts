@@ -65,6 +65,8 @@ export function redisTriggerStore(
   commands: Commands,
   prefix: string,
   telemetry: Telemetry,
+  /** Whether Redis may have gone back a moment ago: then it cannot say which changes reach their owners. */
+  doubted: () => boolean,
 ): Omit<TriggerStore, 'close' | 'timeMs' | 'connections'> {
   const keysOf = (shard: number) => shardKeys(prefix, shard);
   const allKeys = (shard: number): string[] => {
@@ -81,7 +83,11 @@ export function redisTriggerStore(
     for (const piece of changePieces(changes)) {
       const answer = (await commands.run(SCRIPTS.add, allKeys(shard), [packChanges(piece), epoch])) as Buffer;
       if (answer[0] === STALE) return { status: 'stale', epoch: numberIn(answer.subarray(1)) };
-      for (const digit of answer) results.push({ ...ADD_RESULTS[digit - 48]! });
+      const all = epoch === '' && doubted();
+      for (const digit of answer) {
+        const { outcome, reachesOwner } = ADD_RESULTS[digit - 48]!;
+        results.push({ outcome, reachesOwner: reachesOwner || (all && outcome !== 'older') });
+      }
     }
     return results;
   }
