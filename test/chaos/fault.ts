@@ -15,6 +15,8 @@ export interface Fault {
 export interface Told {
   /** Added to the greatest lateness that is allowed, in ms: a part of it that is not Carillon's. */
   addedMs?: number;
+  /** Triggers whose lateness is judged in place of that of all: those of another tenant. What is lost of them counts too. */
+  instead?: Verdict;
   /** Of jobs that only this fault has. */
   counts?: Pick<Verdict, 'lost' | 'duplicatedIds' | 'duplicatedCopies' | 'early'>;
   /** What broke, as sentences. */

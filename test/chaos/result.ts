@@ -66,7 +66,11 @@ export function resultOf(
   { delivery, slack }: Judging,
 ): FaultResult {
   const { bounds } = fault;
-  const verdict = { ...ofRates };
+  const { maxLatenessMs, lastLateMs } = told?.instead ?? ofRates;
+  const verdict = { ...ofRates, maxLatenessMs, lastLateMs };
+  for (const count of ['lost', 'duplicatedIds', 'duplicatedCopies', 'early', 'unexpected'] as const) {
+    verdict[count] += told?.instead?.[count] ?? 0;
+  }
   for (const count of ['lost', 'duplicatedIds', 'duplicatedCopies', 'early'] as const) {
     verdict[count] += told?.counts?.[count] ?? 0;
   }

@@ -8,7 +8,7 @@ import { heldBack } from './offsets.ts';
 import { Reading } from './reading.ts';
 import { type FaultResult, type Judging, merged, NOTHING, resultOf, type Stroke, writesResult } from './result.ts';
 import type { Stage } from './stages.ts';
-import { STEP_MS } from './tally.ts';
+import { stepped } from './tally.ts';
 import { type Delivery, PARTITIONS, TOPIC, World } from './world.ts';
 import { Writes } from './writes.ts';
 
@@ -182,9 +182,6 @@ async function calmResult(
   }
   return { ...merged(results)[0]!, recovered_ms: 0 };
 }
-
-/** Spans are judged by whole steps. */
-const stepped = (ms: number): number => Math.floor(ms / STEP_MS) * STEP_MS;
 
 function shuffled<T>(list: readonly T[], next: () => number): T[] {
   const out = [...list];

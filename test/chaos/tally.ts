@@ -12,6 +12,8 @@ export const ONCE_FROM = 100_000_000;
 export const STEP_MS = 100;
 const COPIES_MOST = 255;
 
+export const stepped = (ms: number): number => Math.floor(ms / STEP_MS) * STEP_MS;
+
 export interface Verdict {
   expected: number;
   lost: number;

@@ -54,6 +54,7 @@ export class World {
   readonly #clocks: string;
   readonly #far = new Set<ClusterProcess>();
   #reading: Reading | null = null;
+  readonly #endings: (() => void)[] = [];
   /** When the fault began, UTC ms; set by `stroke`. */
   struckMs = 0;
 
@@ -257,8 +258,14 @@ export class World {
     });
   }
 
+  /** What else is to be ended with this world. */
+  atEnd(end: () => void): void {
+    this.#endings.push(end);
+  }
+
   async stop(): Promise<void> {
     this.#reading?.stop();
+    for (const end of this.#endings) end();
     await this.#mongo.close();
     // One that is frozen does not hear of a SIGTERM.
     for (const { identity } of this.cluster.processes) signalProcess(identity, 'SIGCONT');
