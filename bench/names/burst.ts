@@ -15,6 +15,8 @@ export const burst: Bench = {
       stepMs: 100,
       grid: (firstMs) => ({ jobs, periodMs, anchorMs: firstMs, phases: 'one', startMs: firstMs }),
     });
+    if (verdict.counts.expected !== jobs)
+      throw new Error('registration took longer than its lead: give --lead seconds');
     const { ratio_to_raw: _, ...rest } = result;
     const lastAfterMs = verdict.lastAtMs - grid.anchorMs;
     const perS = Math.round((verdict.counts.fired * 1_000) / Math.max(1, lastAfterMs));
