@@ -3,6 +3,7 @@ import type { Delivery } from '../../core/job.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { slotName } from '../../core/topics.ts';
 import type { Shard, ShardState } from '../../ports/shard-store.ts';
+import { Closing } from './closing.ts';
 import type { AllotContext } from './context.ts';
 import type { Leader } from './leader.ts';
 import type { LeaseRound } from './lease-round.ts';
@@ -29,6 +30,7 @@ export class ShardRound {
   readonly #leaseRound: LeaseRound;
   /** By set: jobs of the last round and when it was, for the rate of placing. */
   readonly #placed = new Map<Delivery, { jobs: number; atMs: number }>();
+  readonly #closing: Closing;
   #ratesStoredMs = Number.NEGATIVE_INFINITY;
   #shrunkMs: number | null = null;
 
@@ -36,6 +38,7 @@ export class ShardRound {
     this.#context = context;
     this.#leader = leader;
     this.#leaseRound = leaseRound;
+    this.#closing = new Closing(context, leader);
   }
 
   /** Answers how long to wait for the next round, in ms. */
@@ -62,7 +65,7 @@ export class ShardRound {
       if (shrinks) await this.#drain(own, placedPerSecond);
       this.#tell(delivery, own);
     }
-    for (const shard of shards) if (shard.state === 'draining' && shard.jobs === 0) await this.#close(shard);
+    await this.#closing.run(shards, now);
     return busy ? BUSY_EVERY_MS : CALM_EVERY_MS;
   }
 
@@ -153,14 +156,6 @@ export class ShardRound {
       if (!this.#leader.trusted() || !(await stores.shards.setState(id, 'open', 'draining'))) continue;
       telemetry.event('info', 'a shard takes no more jobs: far too many are nearly empty', { shard: id });
     }
-  }
-
-  /** Closes a shard for good, if the job store knows of no job in it either: counts may be behind. */
-  async #close(shard: Shard): Promise<void> {
-    const { stores, telemetry } = this.#context;
-    if ((await stores.jobs.byShard(shard.id, -1, 1)).length > 0) return;
-    if (!this.#leader.trusted() || !(await stores.shards.setState(shard.id, 'draining', 'closed'))) return;
-    telemetry.event('info', 'an empty shard was closed', { shard: shard.id });
   }
 
   #tell(delivery: Delivery, shards: readonly Shard[]): void {

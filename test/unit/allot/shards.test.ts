@@ -148,4 +148,29 @@ describe('manager: shards', () => {
     const states = (await shards()).filter(({ id }) => id >= 100).map(({ state }) => state);
     expect(states).toEqual(['draining', 'draining', 'closed']);
   });
+
+  it('closes a draining shard whose count a dead applier left too high, when nothing has changed for a minute', async () => {
+    const { clock, stores, shards } = await running();
+    await stores.shards.create([shardOf(100, { slot: 0, state: 'draining', jobs: 37 })]);
+    const state = async () => (await shards()).find(({ id }) => id === 100)?.state;
+    await clock.advance(50_000);
+    expect(await state()).toBe('draining');
+    // An applier that lives gives some back: the minute begins anew.
+    await stores.shards.addJobs([{ shard: 100, jobs: -5 }]);
+    await clock.advance(55_000);
+    expect(await state()).toBe('draining');
+    await clock.advance(30_000);
+    expect(await state()).toBe('closed');
+  });
+
+  it('drains again when an applier that was frozen puts a job into a shard that was closed against its count', async () => {
+    const { clock, stores, shards } = await running();
+    await stores.shards.create([shardOf(100, { slot: 0, state: 'draining', jobs: 37 })]);
+    const state = async () => (await shards()).find(({ id }) => id === 100)?.state;
+    await clock.advance(90_000);
+    expect(await state()).toBe('closed');
+    await stores.jobs.insertMany([sampleJob('late', { shard: 100 })]);
+    await clock.advance(30_000);
+    expect(await state()).toBe('draining');
+  });
 });
