@@ -112,7 +112,7 @@ function broken({ lost, duplicatedCopies, early, unexpected }: Counted, mayRepea
 
 /** The writes as a line of the same table. */
 export function writesResult(writes: WritesVerdict, delivery: Delivery): FaultResult {
-  const { lost, duplicatedIds, duplicatedCopies, early, answered, told } = writes;
+  const { lost, duplicatedIds, duplicatedCopies, early, answered, told, missing } = writes;
   return {
     name: 'answered-writes',
     times: answered,
@@ -123,7 +123,7 @@ export function writesResult(writes: WritesVerdict, delivery: Delivery): FaultRe
     max_lateness_ms: 0,
     limit_ms: null,
     recovered_ms: 0,
-    wrong: broken({ lost, duplicatedCopies, early, unexpected: 0 }, delivery === 'at-least-once'),
+    wrong: [...broken({ lost, duplicatedCopies, early, unexpected: 0 }, delivery === 'at-least-once'), ...missing],
     notes: [
       Object.entries(told)
         .map(([kind, count]) => `${count} x ${kind}`)

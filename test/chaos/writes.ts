@@ -24,6 +24,8 @@ export interface WritesVerdict {
 interface Written {
   dueMs: number;
   answered: boolean;
+  /** How it was sent, when, and what was answered, for people. */
+  told: string;
 }
 
 const SINGLE_EVERY_MS = 100;
@@ -80,7 +82,7 @@ export class Writes {
     this.#next += 1;
     const aheadMs = far ? FAR_MS : SOONEST_MS + this.#random() * (LATEST_MS - SOONEST_MS);
     const dueMs = Math.round(Date.now() + aheadMs);
-    this.#written.set(number, { dueMs, answered: false });
+    this.#written.set(number, { dueMs, answered: false, told: '' });
     return { number, form: { key: `once-${number}`, schedule: { kind: 'once', at: new Date(dueMs).toISOString() } } };
   }
 
@@ -88,14 +90,20 @@ export class Writes {
     const { number, form } = this.#job(false);
     const { key, ...rest } = form;
     const status = await this.#send('PUT', `/jobs/${key}`, 'application/json', JSON.stringify(rest));
-    if (status !== null && status < 300) this.#written.get(number)!.answered = true;
+    this.#answered(number, 'PUT', status);
   }
 
   async #bulk(): Promise<void> {
     const jobs = Array.from({ length: BULK_LINES }, (_, i) => this.#job(i % 2 === 1));
     const body = jobs.map(({ form }) => `${JSON.stringify(form)}\n`).join('');
     const status = await this.#send('POST', '/jobs:bulk', 'application/x-ndjson', body);
-    if (status === 202) for (const { number } of jobs) this.#written.get(number)!.answered = true;
+    for (const { number } of jobs) this.#answered(number, 'bulk', status);
+  }
+
+  #answered(number: number, how: string, status: number | null): void {
+    const written = this.#written.get(number)!;
+    written.answered = status !== null && status < 300;
+    written.told = `${how} answered ${status ?? 'nothing'} at ${new Date().toISOString()}`;
   }
 
   async #send(method: string, path: string, type: string, body: string): Promise<number | null> {
@@ -111,6 +119,17 @@ export class Writes {
     const kind = status === null ? 'no answer' : String(status);
     this.#told[kind] = (this.#told[kind] ?? 0) + 1;
     return status;
+  }
+
+  /** All that is known of a job, for whoever looks for the reason of its loss. */
+  async #story(client: CarillonClient, key: string): Promise<string> {
+    const { told, dueMs } = this.#written.get(Number(key.slice('once-'.length)))!;
+    const now = await client.jobs.get(key).then(
+      (job) =>
+        `${job.state}, version ${job.version}, shard ${job.shard}, number ${job.number}, updated ${job.updatedAt}`,
+      (error: unknown) => String(error),
+    );
+    return `${key} (${told}; due ${new Date(dueMs).toISOString()}; now ${now})`;
   }
 
   /** Judges all writes, once what is due has been read or the patience is over. */
@@ -152,6 +171,7 @@ export class Writes {
       result.lost += unfired.size;
       missing.push(...unfired);
     }
-    return { ...result, told: this.#told, missing: missing.slice(0, MISSING_TOLD) };
+    const some = missing.slice(0, MISSING_TOLD);
+    return { ...result, told: this.#told, missing: await Promise.all(some.map((key) => this.#story(client, key))) };
   }
 }
