@@ -41,6 +41,8 @@ export class Faults {
   slow = 0.05;
   /** Most that a call takes when it takes time, in ms. */
   slowMostMs = 5;
+  /** Rises when Redis may be another one than before. */
+  connections = 1;
   readonly downUntilMs: Record<Server, number> = { mongodb: 0, redis: 0, kafka: 0 };
   readonly #links = new Map<SimProcess, Map<Server, Link>>();
   readonly #options: FaultsOptions;

@@ -32,14 +32,17 @@ export function faultyStores(stores: Stores, process: SimProcess, context: Fault
     shards: watched(stores.shards, process, faults, 'mongodb', { create: ([shards]) => oracle.shardsMade(shards) }),
     leases: trusting(watched(stores.leases, process, faults, 'mongodb', {}), process, time),
     operations: watched(stores.operations, process, faults, 'mongodb', {}),
-    triggers: watched(stores.triggers, process, faults, 'redis', {
-      claim: ([shard, epoch], result) => oracle.claimed(shard, epoch, result.status),
-      scan: ([shard, { epoch }], result) => oracle.asOwner(shard, epoch, result.status),
-      writeBack: ([shard, epoch, scores], result) => {
-        oracle.asOwner(shard, epoch, result.status);
-        if (result.status === 'ok') oracle.scored(shard, scores);
-      },
-    }),
+    triggers: connected(
+      watched(stores.triggers, process, faults, 'redis', {
+        claim: ([shard, epoch], result) => oracle.claimed(shard, epoch, result.status),
+        scan: ([shard, { epoch }], result) => oracle.asOwner(shard, epoch, result.status),
+        writeBack: ([shard, epoch, scores], result) => {
+          oracle.asOwner(shard, epoch, result.status);
+          if (result.status === 'ok') oracle.scored(shard, scores);
+        },
+      }),
+      faults,
+    ),
     signals,
     close: async () => {},
   };
@@ -76,6 +79,11 @@ function watched<T extends object>(
       });
   }
   return faulty as T;
+}
+
+/** The one answer that no server gives: how often a connection to the trigger store was made. */
+function connected(triggers: Stores['triggers'], faults: Faults): Stores['triggers'] {
+  return { ...triggers, connections: () => faults.connections };
 }
 
 /** Longest that the firing loop sleeps, in ms, with room for the renewal. */

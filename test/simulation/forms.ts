@@ -38,6 +38,8 @@ export interface ProgressRecord {
   epoch: number;
   t: number;
   o: number;
+  /** T of shards that stand behind, by shard. */
+  lagging?: Record<string, number>;
 }
 
 export interface CursorRecord {

@@ -167,7 +167,7 @@ export class Oracle {
 
   #progress({ partition, key, value }: LogRecord): void {
     const slot = this.#slot(partition);
-    const { epoch, t, o } = read<ProgressRecord>(value!);
+    const { epoch, t, o, lagging = {} } = read<ProgressRecord>(value!);
     if (key === 'adopt') {
       // One that comes too late may still write this record, sees a higher epoch before it, and gives up.
       slot.adoptedT.set(epoch, slot.t);
@@ -184,7 +184,9 @@ export class Oracle {
     if (t > this.#wallMs + this.#options.skewMs) this.#fail('I3', `T of slot ${partition} is ahead of the time`);
     slot.t = t;
     slot.o = o;
-    for (const life of this.#livesOfSlot.get(partition) ?? []) this.#check('I3', life, partition, t);
+    for (const life of this.#livesOfSlot.get(partition) ?? []) {
+      this.#check('I3', life, partition, Math.min(t, lagging[life.places[0]!.split('-')[0]!] ?? t));
+    }
   }
 
   /** Everything of a life up to an instant is published, or behind a cursor, or may be missing. */

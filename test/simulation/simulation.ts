@@ -84,6 +84,16 @@ export class Simulation {
   }
 
   async run(): Promise<SeedResult> {
+    const uncaught = (error: unknown): void => this.#fail('uncaught', String(error));
+    process.on('unhandledRejection', uncaught);
+    try {
+      return await this.#run();
+    } finally {
+      process.off('unhandledRejection', uncaught);
+    }
+  }
+
+  async #run(): Promise<SeedResult> {
     const { seed, minutes, faultEveryMs, actEveryMs, jobsMost } = this.#options;
     const endMs = minutes * 60_000;
     const { stores, installation } = await install(this.#shape, this.time, this.#oracle);

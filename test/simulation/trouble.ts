@@ -155,6 +155,7 @@ export class Trouble {
     const server = random.pick(SERVERS);
     const ms = random.pick([500, 2_000, 6_000, 14_000]);
     faults.downUntilMs[server] = time.nowMs + ms;
+    if (server === 'redis') faults.connections += 1;
     trace(`${server} is away for ${ms} ms`);
     disturbed(ms);
   }
