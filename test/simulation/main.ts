@@ -23,7 +23,7 @@ const seeds = values.seed === undefined ? Number(values.seeds) : 1;
 const long = minutes > 60;
 const pace = long
   ? { faultEveryMs: 180_000, actEveryMs: 30_000, jobsMost: 12 }
-  : { faultEveryMs: 12_000, actEveryMs: 2_000, jobsMost: 25 };
+  : { faultEveryMs: 14_000, actEveryMs: 3_500, jobsMost: 14 };
 
 const begunMs = performance.now();
 const sum = { published: 0, repeated: 0, steps: 0, failed: 0 };

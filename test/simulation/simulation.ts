@@ -36,7 +36,7 @@ const BEGIN_MS = 4_000;
 /** At the end nothing goes wrong for this long, in ms, so that everything comes to rest. */
 const QUIET_MS = 60_000;
 /** When nothing was wrong for this long, in ms, waits become long. */
-const CALM_AFTER_MS = 6_000;
+const CALM_AFTER_MS = 4_000;
 /** The firing loop waits so long when nothing is due, in ms: the one wait that may last until something is. */
 const IDLE_MS = 50;
 /** Sessions are renewed so often, in ms: they are not to be lost. */
@@ -44,7 +44,7 @@ const SESSION_MS = 500;
 /** How long short waits may last while all is calm, in ms, but those of sessions. */
 const CALM_WAIT_MS = 3_000;
 const BUSY_WAIT_MS = 900;
-const BUSY_IDLE_MS = 250;
+const BUSY_IDLE_MS = 300;
 
 /** One seed: an installation, its users, and everything that goes wrong. */
 export class Simulation {

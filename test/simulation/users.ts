@@ -19,7 +19,7 @@ export interface UsersContext {
 
 /** A user asks again when no answer came for this long, in ms. */
 const PATIENCE_MS = 8_000;
-const RATES_MS = [1_000, 3_000, 7_000, 20_000, 45_000, 90_000, 170_000];
+const RATES_MS = [3_000, 7_000, 20_000, 45_000, 90_000, 170_000];
 /** Shares of what users do, beside new jobs. */
 const KINDS = [
   'save',
