@@ -9,6 +9,10 @@ export default defineConfig({
     maxWorkers: 2,
     projects: [
       { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 30_000 } },
+      {
+        extends: true,
+        test: { name: 'simulation', include: ['test/simulation/**/*.test.ts'], testTimeout: 300_000 },
+      },
       { extends: true, test: { name: 'contract', include: ['test/contract/**/*.test.ts'], ...onServers } },
       { extends: true, test: { name: 'integration', include: ['test/integration/**/*.test.ts'], ...onServers } },
     ],
