@@ -6,7 +6,6 @@ import { memoryLeaseStore } from '../../src/adapters/memory/lease-store.ts';
 import { MemoryLog } from '../../src/adapters/memory/log.ts';
 import { memoryOperationStore } from '../../src/adapters/memory/operation-store.ts';
 import { memoryShardStore } from '../../src/adapters/memory/shard-store.ts';
-import { memoryTriggerStore } from '../../src/adapters/memory/trigger-store.ts';
 import type { Delivery } from '../../src/core/job.ts';
 import type { Installation } from '../../src/ports/catalog-store.ts';
 import { type Clock, sleepBy } from '../../src/ports/clock.ts';
@@ -15,6 +14,7 @@ import { silentTelemetry } from '../../src/ports/telemetry.ts';
 import { observedLog } from './observed-log.ts';
 import type { Oracle } from './oracle.ts';
 import type { Random } from './random.ts';
+import { Replicated } from './replicated.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
 /** What a seed is made of. */
@@ -28,6 +28,9 @@ export interface Shape {
   apis: number;
   /** Greatest error of a clock, in ms; below the limit of 500 ms that refuses a start. */
   skewMs: number;
+  /** Times that Redis may lose its primary, and whether it may lose everything. */
+  failovers: number;
+  losesRedis: boolean;
 }
 
 export const TRIGGER_PARTITIONS = 2;
@@ -43,6 +46,8 @@ export function shapeOf(random: Random): Shape {
     workers: random.pick([1, 2, 2, 3]),
     apis: random.pick([1, 2]),
     skewMs: random.pick([0, 0, 40, 200]),
+    failovers: random.pick([0, 0, 3]),
+    losesRedis: random.chance(0.3),
   };
 }
 
@@ -69,8 +74,9 @@ export async function install(
   shape: Shape,
   time: VirtualTime,
   oracle: Oracle,
-): Promise<{ stores: Stores; installation: Installation }> {
+): Promise<{ stores: Stores; installation: Installation; redis: Replicated }> {
   const clock = serverClock(time, shape.startMs);
+  const redis = new Replicated(clock, shape.failovers);
   const bus = localBus(observedLog(new MemoryLog(clock), oracle), clock, silentTelemetry);
   const stores: Stores = {
     bus,
@@ -79,7 +85,7 @@ export async function install(
     shards: memoryShardStore(),
     leases: memoryLeaseStore(),
     operations: memoryOperationStore(clock),
-    triggers: memoryTriggerStore(clock),
+    triggers: redis.store,
     signals: localSignals(),
     close: async () => {},
   };
@@ -111,5 +117,5 @@ export async function install(
       createdMs: shape.startMs,
     });
   }
-  return { stores, installation };
+  return { stores, installation, redis };
 }

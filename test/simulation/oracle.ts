@@ -332,6 +332,12 @@ export class Oracle {
     if (status === 'ok' && epoch < known) this.#fail('I5', `epoch ${epoch} took shard ${shard} back from ${known}`);
   }
 
+  /** Redis does not know any more who had these shards (null: any of them). */
+  redisForgot(shards: readonly number[] | null): void {
+    if (shards === null) this.#claimed.clear();
+    else for (const shard of shards) this.#claimed.delete(shard);
+  }
+
   /** An owner's write or scan was answered: one of an older epoch must be refused (I5). */
   asOwner(shard: number, epoch: number, status: string): void {
     const known = this.#claimed.get(shard) ?? 0;

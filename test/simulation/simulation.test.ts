@@ -23,7 +23,9 @@ describe('simulation', () => {
   });
 
   test('a seed is the same each time', async () => {
-    const [one, other] = await Promise.all([1, 2].map(() => run('main.ts', ['--seed', '7', '--minutes', '3', '--trace'])));
+    const [one, other] = await Promise.all(
+      [1, 2].map(() => run('main.ts', ['--seed', '7', '--minutes', '3', '--trace'])),
+    );
     const trace = (text: string): string => text.split('\n').slice(0, -2).join('\n');
     expect(trace(one!.text)).toContain('nothing goes wrong from now on');
     expect(trace(one!.text)).toBe(trace(other!.text));

@@ -96,7 +96,7 @@ export class Simulation {
   async #run(): Promise<SeedResult> {
     const { seed, minutes, faultEveryMs, actEveryMs, jobsMost } = this.#options;
     const endMs = minutes * 60_000;
-    const { stores, installation } = await install(this.#shape, this.time, this.#oracle);
+    const { stores, installation, redis } = await install(this.#shape, this.time, this.#oracle);
     const base = {
       time: this.time,
       random: this.#random,
@@ -110,7 +110,7 @@ export class Simulation {
     };
     const fleet = new Fleet({ ...base, installation, stretch: (ms, process) => this.#stretch(ms, process) });
     const users = new Users({ ...base, fleet, deliveries: this.#shape.deliveries, startMs: this.#shape.startMs });
-    const trouble = new Trouble({ ...base, fleet });
+    const trouble = new Trouble({ ...base, fleet, redis });
     this.#note(`seed ${seed}: ${JSON.stringify(this.#shape)}`);
     fleet.startAll();
     this.#again(actEveryMs, endMs - QUIET_MS, () => users.act(jobsMost));

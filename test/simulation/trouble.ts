@@ -5,6 +5,7 @@ import { type Shape, TRIGGER_PARTITIONS, topicsOf } from './installation.ts';
 import type { Oracle } from './oracle.ts';
 import type { ArmedCrash } from './process.ts';
 import type { Random } from './random.ts';
+import type { Replicated } from './replicated.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
 export interface TroubleContext {
@@ -13,6 +14,7 @@ export interface TroubleContext {
   fleet: Fleet;
   faults: Faults;
   stores: Stores;
+  redis: Replicated;
   oracle: Oracle;
   shape: Shape;
   trace(text: string): void;
@@ -55,7 +57,7 @@ export class Trouble {
 
   /** Something goes wrong. */
   strike(): void {
-    const { random } = this.#context;
+    const { random, shape } = this.#context;
     const kinds = [
       ...Array(5).fill(() => this.#armed()),
       ...Array(2).fill(() => this.#kill()),
@@ -68,6 +70,8 @@ export class Trouble {
       () => this.#scale(),
       () => this.#throwOut(),
       () => this.#loseTopic(),
+      ...(shape.failovers > 0 ? [() => this.#failOver()] : []),
+      ...(shape.losesRedis ? [() => this.#loseRedis()] : []),
     ] as (() => void)[];
     random.pick(kinds)();
   }
@@ -157,6 +161,36 @@ export class Trouble {
     faults.downUntilMs[server] = time.nowMs + ms;
     if (server === 'redis') faults.connections += 1;
     trace(`${server} is away for ${ms} ms`);
+    disturbed(ms);
+  }
+
+  /** A replica of Redis takes over that lacks the last writes. */
+  #failOver(): void {
+    const { random, redis } = this.#context;
+    if (redis.failoversLeft > 0)
+      this.#redisIsAnother(`a replica that lacks ${redis.failOver(random.int(0, 40))} writes`, null);
+  }
+
+  /** Redis loses one shard, or all that it had. */
+  #loseRedis(): void {
+    const { random, stores } = this.#context;
+    void stores.shards.shards().then((shards) => {
+      const lost = random.chance(0.5) ? shards : [random.pick(shards)];
+      for (const { id } of lost) void stores.triggers.drop(id);
+      this.#redisIsAnother(
+        `without shards ${lost.map(({ id }) => id).join(', ')}`,
+        lost.map(({ id }) => id),
+      );
+    });
+  }
+
+  #redisIsAnother(what: string, shards: readonly number[] | null): void {
+    const { random, faults, oracle, time, trace, disturbed } = this.#context;
+    const ms = random.pick([0, 300, 3_000]);
+    trace(`redis is another one after ${ms} ms: ${what}`);
+    faults.downUntilMs.redis = Math.max(faults.downUntilMs.redis, time.nowMs + ms);
+    faults.connections += 1;
+    oracle.redisForgot(shards);
     disturbed(ms);
   }
 
