@@ -139,8 +139,11 @@ export interface Cursor {
   fromMs: number;
   /** Effective time up to which it owes, UTC ms. */
   toMs: number;
-  /** `behind`: later times of other jobs were committed first. */
-  reason: 'misfire' | 'topic-missing' | 'behind';
+  /**
+   * `behind`: later times of other jobs were committed first. `paused`: the job does not fire, and times after its cut had been
+   * published when its owner heard of that, the last of them at `fromMs`: it stands until a version comes that begins later.
+   */
+  reason: 'misfire' | 'topic-missing' | 'behind' | 'paused';
 }
 
 export const PROGRESS_KEY = 'progress';

@@ -1,6 +1,6 @@
 import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
 import { inheritedT } from '../rebuild/lost.ts';
-import { cursorKey, inheritCursor } from './cursors.ts';
+import { cursorKey, forgetFired, inheritCursor, noteFired } from './cursors.ts';
 import { type Change, FLIGHT, IDLE, type Live, newLive } from './entries.ts';
 import { mayComeLate, recallLeft } from './left.ts';
 import { place, settle, standFirst } from './movement.ts';
@@ -68,7 +68,8 @@ function follow(slot: SlotState, entry: number, change: Change, known: boolean):
     fired.push({ schedule: former.schedule, fromMs: 0, toMs: cutMs });
   }
   if (plan !== null) {
-    segments.push({ plan, afterMs: cutMs - plan.schedule.offsetMs, untilMs: Number.POSITIVE_INFINITY, fired });
+    const afterMs = Math.max(cutMs, known ? 0 : pausedAfterMs(slot, change)) - plan.schedule.offsetMs;
+    segments.push({ plan, afterMs, untilMs: Number.POSITIVE_INFINITY, fired });
   }
   live.version = change.version;
   live.cutMs = cutMs;
@@ -80,6 +81,27 @@ function follow(slot: SlotState, entry: number, change: Change, known: boolean):
   standFirst(slot, entry);
   // Where nothing of this version is owed, what was fired after its cut is kept for the next one.
   live.fired = plan === null || live.segments.length === 0 ? fired : [];
+  if (change.ended === true) {
+    live.fired = [];
+    forgetFired(slot, entry);
+  } else if (plan === null && fired.length > 0) {
+    noteFired(slot, entry, lastFiredMs(slot, fired));
+  }
+}
+
+/** Effective time of the last of these times, UTC ms. */
+function lastFiredMs(slot: SlotState, fired: readonly Fired[]): number {
+  const nowMs = slot.options.clock.wallMs();
+  const last = fired.map(({ schedule, toMs }) => {
+    return schedule.last(Math.min(toMs, nowMs) - schedule.offsetMs, 0) + schedule.offsetMs;
+  });
+  return Math.max(...last);
+}
+
+/** What a job that is resumed had published after the cut of its pause, as an owner before has left it, UTC ms. */
+function pausedAfterMs(slot: SlotState, { shard, number }: Change): number {
+  const cursor = slot.inherited.get(cursorKey(shard, number));
+  return cursor?.reason === 'paused' ? cursor.fromMs : 0;
 }
 
 /** Whether any of these times lies after a cut. */

@@ -1,5 +1,6 @@
 import type { Cursor } from '../../core/messages.ts';
 import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
+import type { Plan } from './plan.ts';
 import type { SlotState } from './slot-state.ts';
 
 /**
@@ -26,6 +27,29 @@ export function openCursor(slot: SlotState, entry: number, reason: Cursor['reaso
   slot.count('cursors_opened_total', { reason });
 }
 
+/** The job does not fire any more, and had times after its cut published: the next owner must know of them at its resume. */
+export function noteFired(slot: SlotState, entry: number, firedToMs: number): void {
+  const live = slot.entries.live[entry]!;
+  const [shard, number] = [slot.entries.shard[entry]!, slot.entries.number[entry]!];
+  const fromMs = Math.max(firedToMs, live.cursor?.reason === 'paused' ? live.cursor.fromMs : 0);
+  live.cursor = { v: 1, shard, number, fromMs, toMs: fromMs, reason: 'paused' };
+  write(slot, entry, live.cursor);
+}
+
+/** The job has ended for good. */
+export function forgetFired(slot: SlotState, entry: number): void {
+  const key = keyOf(slot, entry);
+  const live = slot.entries.live[entry]!;
+  if ((live.cursor ?? slot.inherited.get(key))?.reason !== 'paused') return;
+  slot.inherited.delete(key);
+  closeCursor(slot, entry);
+}
+
+/** Whether a cursor of a job that does not fire, with such a cut, must still be known at its resume. */
+export function keepsFired(cursor: Cursor, current: Plan | null, cutMs: number): boolean {
+  return cursor.reason === 'paused' && current === null && cutMs < cursor.fromMs;
+}
+
 /** T is past what the job owes, since its shard had a T of its own until now: a cursor tells what T does not. */
 export function oweBehind(slot: SlotState, entry: number): void {
   const owes = slot.entries.nominalMs[entry] !== NO_OCCURRENCE && slot.entries.effectiveMs[entry]! <= slot.mark.t;
@@ -36,9 +60,10 @@ export function oweBehind(slot: SlotState, entry: number): void {
 export function inheritCursor(slot: SlotState, entry: number): void {
   const key = keyOf(slot, entry);
   const cursor = slot.inherited.get(key);
-  if (cursor === undefined) return;
+  const live = slot.entries.live[entry]!;
+  if (cursor === undefined || (keepsFired(cursor, live.current, live.cutMs) && live.cursor === null)) return;
   slot.inherited.delete(key);
-  slot.entries.live[entry]!.cursor ??= cursor;
+  live.cursor ??= cursor;
 }
 
 /** Cursors of a shard whose jobs turned out to owe nothing, or to be gone, end; the others' entries go on with them. */
@@ -48,7 +73,7 @@ export function closeInherited(slot: SlotState, shard: number): void {
     const entry = slot.entries.find(shard, cursor.number);
     if (entry >= 0) {
       inheritCursor(slot, entry);
-    } else {
+    } else if (cursor.reason !== 'paused') {
       slot.inherited.delete(key);
       slot.cursors.set(key, null);
       slot.moved = true;

@@ -55,6 +55,8 @@ export interface Change {
   cutMs: number;
   /** Null: the new version does not fire. */
   plan: Plan | null;
+  /** The job has ended for good: no version comes after this one. */
+  ended?: boolean;
   /** The version before, as the message tells it; null: it did not fire, or nobody says. */
   former: Plan | null;
   /** Offset of the message; -1: found by a scan. */

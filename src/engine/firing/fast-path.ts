@@ -68,7 +68,19 @@ async function changeOf(
   const { shard, number, version, cutMs } = message;
   const done = doneOf(slot, message, record?.state ?? 'terminated');
   const plan = await planOrFail(slot, shard, number, record);
-  return { shard, number, version, cutMs, plan, former: await planOrNone(slot, former), offset, hold: null, done };
+  const ended = record === null || record.state === 'terminated';
+  return {
+    shard,
+    number,
+    version,
+    cutMs,
+    plan,
+    ended,
+    former: await planOrNone(slot, former),
+    offset,
+    hold: null,
+    done,
+  };
 }
 
 function doneOf(slot: SlotState, message: FastMessage, state: JobState): (() => void) | null {

@@ -1,6 +1,6 @@
 import { LIMITS } from '../../core/limits.ts';
 import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
-import { closeCursor, needsNoCursor } from './cursors.ts';
+import { closeCursor, keepsFired, needsNoCursor } from './cursors.ts';
 import { IDLE, type Live, READY, WAITING } from './entries.ts';
 import { rememberLeft } from './left.ts';
 import { type Plan, type Position, positionAfter } from './plan.ts';
@@ -51,7 +51,8 @@ export function settle(slot: SlotState, entry: number, offset = -1): void {
   const live = slot.entries.live[entry]!;
   const next = slot.entries.nominalMs[entry] === NO_OCCURRENCE ? null : slot.entries.effectiveMs[entry]!;
   const paid = hasPaid(slot, live, 0, next);
-  if (live.cursor !== null && needsNoCursor(slot, next, slot.mark.t)) closeCursor(slot, entry);
+  const needless = live.cursor !== null && needsNoCursor(slot, next, slot.mark.t);
+  if (needless && !keepsFired(live.cursor!, live.current, live.cutMs)) closeCursor(slot, entry);
   if (paid || cursorCovers(live, 0)) {
     if (live.hold !== null) live.hold.open = false;
     live.hold = null;

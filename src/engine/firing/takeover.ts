@@ -164,6 +164,8 @@ async function begin(slot: SlotState): Promise<void> {
     const entry = entries.find(cursor.shard, cursor.number);
     // What a job of a lost shard owes is known when the shard is rebuilt.
     if (entry < 0 && slot.shards.get(cursor.shard)?.lost === true) continue;
+    // Until its job is resumed, or begins anew.
+    if (entry < 0 && cursor.reason === 'paused') continue;
     if (entry < 0) slot.cursors.set(key, null);
     else entries.live[entry]!.cursor = cursor;
     slot.inherited.delete(key);

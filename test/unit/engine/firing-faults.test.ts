@@ -8,7 +8,7 @@ import { every, once, rate, T0, World } from './world.ts';
 
 /** The stores of a world with methods of the trigger store replaced. */
 function withTriggers(world: World, replaced: Partial<TriggerStore>): Stores {
-  return { ...world.stores, triggers: { ...world.stores.triggers, ...replaced } };
+  return { ...world.stores, triggers: Object.assign(Object.create(world.stores.triggers), replaced) };
 }
 
 /** Chance that repeats: a small linear generator. */
@@ -274,5 +274,26 @@ describe.each(['at-least-once', 'exactly-once'] as const)('faults, %s', (deliver
       ...every(1_000, T0 + 1_000, T0 + 3_000),
       ...every(1_000, T0 + 10_000, T0 + 14_000),
     ]);
+  });
+
+  test('what was published after the cut of a pause is known to the owner who resumes the job', async () => {
+    const world = await World.open(delivery);
+    const runner = await world.adopted();
+    await world.put('a', { schedule: rate(1_000), misfire: { mode: 'all' } });
+    await world.run(runner, 3_500, 100);
+    const cutMs = T0 + 1_500;
+    await world.change('a', { state: 'paused', cutMs });
+    await world.run(runner, 1_000, 100);
+    runner.drop('crash');
+    const next = await world.adopted();
+    await world.run(next, 500, 100);
+    await world.change('a', { state: 'paused', cutMs, payload: 'saved while it is paused' });
+    await world.run(next, 500, 100);
+    next.drop('crash');
+    const last = await world.adopted();
+    await world.change('a', { state: 'enabled', cutMs });
+    await world.run(last, 2_500, 100);
+    expect((await world.timesOf('a')).sort()).toEqual(every(1_000, T0 + 1_000, T0 + 8_000));
+    expect([...(await world.cursors()).values()]).toEqual([]);
   });
 });
