@@ -43,7 +43,13 @@ async function callEverything(stores: MongoStores, at: (method: string) => void)
     'jobs.insertMany': [() => jobs.insertMany([sampleJob('new', { number: 9_000 })])],
     // One of two matches, so that the read-back is asked too.
     'jobs.replaceMany': [() => jobs.replaceMany([replaced('job-7', 1), replaced('missing', 1)])],
-    'jobs.finish': [() => jobs.finish([3, 4].map((shard) => ({ shard, number: 4, version: 1 })), 5)],
+    'jobs.finish': [
+      () =>
+        jobs.finish(
+          [3, 4].map((shard) => ({ shard, number: 4, version: 1 })),
+          5,
+        ),
+    ],
     'jobs.fail': [() => jobs.fail(3, [{ number: 5, version: 1, reason: 'why' }], 5)],
     'jobs.list': [
       () => jobs.list({ cluster: 'team', limit: 10 }),

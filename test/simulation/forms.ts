@@ -44,6 +44,7 @@ export interface ProgressRecord {
 
 export interface CursorRecord {
   fromMs: number;
+  reason: string;
 }
 
 /** One record of the bus, as the log holds it. */

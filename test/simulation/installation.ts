@@ -31,6 +31,8 @@ export interface Shape {
   /** Times that Redis may lose its primary, and whether it may lose everything. */
   failovers: number;
   losesRedis: boolean;
+  /** Shards of each slot at the beginning; where there are too many, the manager drains some, and their jobs move. */
+  shardsPerSlot: number;
 }
 
 export const TRIGGER_PARTITIONS = 2;
@@ -48,6 +50,7 @@ export function shapeOf(random: Random): Shape {
     skewMs: random.pick([0, 0, 40, 200]),
     failovers: random.pick([0, 0, 3]),
     losesRedis: random.chance(0.3),
+    shardsPerSlot: random.pick([0, 0, 6]),
   };
 }
 
@@ -107,6 +110,20 @@ export async function install(
     zoneDataVersion: 'none',
     zoneFingerprints: {},
   });
+  const shards = shape.deliveries.flatMap((delivery, set) =>
+    Array.from({ length: shape.slotsPerSet * shape.shardsPerSlot }, (_, n) => ({
+      id: 1 + n + set * shape.slotsPerSet * shape.shardsPerSlot,
+      delivery,
+      slot: n % shape.slotsPerSet,
+      state: 'new' as const,
+      jobs: 0,
+      nextNumber: 1,
+      triggersPerSecond: 0,
+      saturated: false,
+    })),
+  );
+  await stores.shards.create(shards);
+  oracle.shardsMade(shards);
   for (const [name, topic] of topicsOf(shape)) {
     await stores.catalog.createCluster({
       name,

@@ -26,11 +26,12 @@ const pace = long
   : { faultEveryMs: 14_000, actEveryMs: 3_500, jobsMost: 14 };
 
 const begunMs = performance.now();
-const sum = { published: 0, repeated: 0, steps: 0, failed: 0 };
+const sum = { published: 0, repeated: 0, moved: 0, steps: 0, failed: 0 };
 for (let seed = from; seed < from + seeds; seed += 1) {
   const result = await new Simulation({ seed, minutes, ...pace }).run();
   sum.published += result.published;
   sum.repeated += result.repeated;
+  sum.moved += result.moved;
   sum.steps += result.steps;
   if (result.failure === null && !values.trace) continue;
   if (!values.keep) console.log(result.trace.join('\n'));
@@ -45,6 +46,6 @@ const cpu = process.cpuUsage();
 const seconds = `${((performance.now() - begunMs) / 1_000).toFixed(1)} s (${((cpu.user + cpu.system) / 1e6).toFixed(1)} s of CPU)`;
 console.log(
   `${seeds} seeds of ${minutes} simulated minutes in ${seconds}: ${sum.published} triggers, ${sum.repeated} repeated, ` +
-    `${sum.steps} steps, ${sum.failed} failed`,
+    `${sum.moved} moves, ${sum.steps} steps, ${sum.failed} failed`,
 );
 process.exitCode = sum.failed > 0 ? 1 : 0;

@@ -57,6 +57,8 @@ export class Oracle {
   readonly #missing: { topic: string; fromMs: number; toMs: number }[] = [];
   published = 0;
   repeated = 0;
+  /** Times that a job came to another place. */
+  moved = 0;
 
   constructor(options: OracleOptions) {
     this.#options = options;
@@ -113,6 +115,7 @@ export class Oracle {
       if (life === undefined || life.createdMs !== createdMs) continue;
       const place = `${shard}-${number}`;
       if (life.places.at(-1) !== place) {
+        if (life.places.length > 0) this.moved += 1;
         life.places.push(place);
         this.#lifeOf.set(place, life);
         const slot = this.slotOf(place);
@@ -373,7 +376,8 @@ export class Oracle {
       }
       for (const place of life.places) {
         const cursor = this.#slot(this.slotOf(place)).cursors.get(place);
-        if (cursor !== undefined) this.#fail('I8', `${nameOf(life)} has a cursor at the end`);
+        const stays = life.paused && cursor?.reason === 'paused';
+        if (cursor !== undefined && !stays) this.#fail('I8', `${nameOf(life)} has a cursor at the end`);
       }
       this.#checkTo('lost', life, upToMs);
       for (const [key, run] of life.runs) {

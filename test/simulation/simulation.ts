@@ -27,6 +27,7 @@ export interface SeedResult {
   failure: { invariant: string; detail: string; atMs: number } | null;
   published: number;
   repeated: number;
+  moved: number;
   steps: number;
   trace: string[];
 }
@@ -42,7 +43,7 @@ const IDLE_MS = 50;
 /** Sessions are renewed so often, in ms: they are not to be lost. */
 const SESSION_MS = 500;
 /** How long short waits may last while all is calm, in ms, but those of sessions. */
-const CALM_WAIT_MS = 3_000;
+const CALM_WAIT_MS = 1_800;
 const BUSY_WAIT_MS = 900;
 const BUSY_IDLE_MS = 300;
 
@@ -126,8 +127,16 @@ export class Simulation {
       if (users.open > 0) this.#fail('I11', `${users.open} changes were never answered`);
       this.#oracle.atEnd();
     }
-    const { published, repeated } = this.#oracle;
-    return { seed, failure: this.#failure, published, repeated, steps: this.time.steps, trace: this.#trace.lines() };
+    const { published, repeated, moved } = this.#oracle;
+    return {
+      seed,
+      failure: this.#failure,
+      published,
+      repeated,
+      moved,
+      steps: this.time.steps,
+      trace: this.#trace.lines(),
+    };
   }
 
   #again(everyMs: number, untilMs: number, run: () => void): void {

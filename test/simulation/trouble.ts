@@ -71,6 +71,7 @@ export class Trouble {
       () => this.#throwOut(),
       () => this.#loseTopic(),
       ...(shape.failovers > 0 ? [() => this.#failOver()] : []),
+      ...(shape.shardsPerSlot > 0 ? Array(4).fill(() => this.#drain()) : []),
       ...(shape.losesRedis ? [() => this.#loseRedis()] : []),
     ] as (() => void)[];
     random.pick(kinds)();
@@ -162,6 +163,21 @@ export class Trouble {
     if (server === 'redis') faults.connections += 1;
     trace(`${server} is away for ${ms} ms`);
     disturbed(ms);
+  }
+
+  /** A shard with jobs takes no more, and they move: as the manager asks it of one that is nearly empty. */
+  #drain(): void {
+    const { random, stores, trace } = this.#context;
+    void stores.shards.shards().then((shards) => {
+      const delivery = random.pick(shards).delivery;
+      const open = shards.filter((one) => one.delivery === delivery && one.state === 'open');
+      const full = open.filter(({ jobs }) => jobs > 0);
+      // With fewer the manager would open it again at once.
+      if (open.length < 3 || full.length === 0) return;
+      const { id } = random.pick(full);
+      trace(`shard ${id} is to be drained`);
+      void stores.shards.setState(id, 'open', 'draining');
+    });
   }
 
   /** A replica of Redis takes over that lacks the last writes. */

@@ -44,7 +44,7 @@ export function effectsOf(sequence: Sequence, calendars: Calendars): Effect[] {
   const isHere = final !== stored || (position >= first && position <= last);
   // A run by hand writes the document and leaves its version: there is nothing to tell.
   if (final !== null && isHere && final.version !== former.version) {
-    const sides = sidesOf(final);
+    const sides = sidesOf(asWritten(sequence, final));
     const teller = tellerOf(sequence, final);
     const firing = final.move !== undefined && (teller?.change.atMs ?? 0) <= final.move.cutMs ? sides.at(-1) : sides[0];
     for (const side of onlyGone(sequence) ? sides.slice(0, 1) : sides) {
@@ -60,6 +60,14 @@ export function effectsOf(sequence: Sequence, calendars: Calendars): Effect[] {
     }
   }
   return effects;
+}
+
+/**
+ * A version as an earlier run of the same records wrote it. Its owner may have found it by a scan after its time, taken it for
+ * fired and finished it before that run's message could tell what is owed: so it is added and told again as it was.
+ */
+function asWritten({ stored }: Sequence, final: Job): Job {
+  return final === stored && final.state === 'finished' ? { ...final, state: 'enabled' } : final;
 }
 
 /** The runs by hand in a sequence; each goes to the owner, whatever H is. */

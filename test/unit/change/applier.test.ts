@@ -161,6 +161,24 @@ describe('the applier', () => {
     });
   });
 
+  it('a job that its owner has finished before it was told of it is told all the same', async () => {
+    const run = new ApplierRun();
+    await run.open();
+    await run.send([change(put({ schedule: { kind: 'once', atMs: NOON + 5_000 } }), { key: 'late' })]);
+    await expect(run.applyAll(1_000, new Crash(0, 'before', 'commit'))).rejects.toThrow('crash');
+    const { jobs, triggers } = run.stores;
+    const [job] = (await jobs.list({ cluster: 'team', limit: 1 })).jobs;
+    const { shard, number, version } = job!;
+    await triggers.writeBack(shard, 1, [{ number, version, score: 0 }]);
+    await jobs.finish([{ shard, number, version }], NOON + 6_000);
+    await triggers.removeFinished(shard, [{ number, version }]);
+    await run.applyAll();
+    const { fast } = await run.seen();
+    expect(fast.map(({ record, score }) => [record?.key, record?.state, score])).toEqual([
+      ['late', 'enabled', NOON + 5_000],
+    ]);
+  });
+
   it('two crashes, with more changes each time: the owner still hears that what is in its wheel is over', async () => {
     const run = new ApplierRun();
     await run.open();
