@@ -57,7 +57,8 @@ export function watch(processes: readonly Watched[]): { stop(): Usage } {
     }
   };
   sample();
-  const timer = setInterval(sample, SAMPLE_MS);
+  // A benchmark that failed must not be kept alive by what watched it.
+  const timer = setInterval(sample, SAMPLE_MS).unref();
   return {
     stop() {
       clearInterval(timer);
