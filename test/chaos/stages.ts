@@ -28,13 +28,15 @@ export const STAGES: readonly Stage[] = [
   {
     name: 'single',
     servers: {},
-    faults: [...workerFaults, ...managerFaults, ...redisFaults.single, ...oneShotFaults, ...clockFaults],
+    faults: [...workerFaults, ...managerFaults, ...redisFaults.single, ...oneShotFaults],
   },
   // The time of an election is MongoDB's own default.
   { name: 'mongodb', servers: { settings: { mongodb: { members: 3, electionMs: 10_000 } } }, faults: mongodbFaults },
   { name: 'sentinel', servers: { settings: { redis: { topology: 'sentinel' } } }, faults: redisFaults.sentinel },
   { name: 'cluster', servers: { settings: { redis: { topology: 'cluster' } } }, faults: redisFaults.cluster },
   { name: 'kafka', servers: { settings: { kafka: { brokers: 3, heapMB: 320 } } }, faults: kafkaFaults },
+  // What is fired too early by a wrong clock would count for the faults after it, so clocks have a stage of their own.
+  { name: 'clock', servers: {}, faults: clockFaults },
   { name: 'network', servers: {}, proxied: true, faults: networkFaults },
   { name: 'disk', servers: { diskMiB: DISK_MIB }, faults: diskFaults, refusal: mountRefusal },
 ];
