@@ -64,7 +64,10 @@ export class Reconciler {
     if (!slot.running) return false;
     if (this.#pass !== null && slot.shards.get(this.#pass.shard.id) !== this.#pass.shard) this.#pass = null;
     const urgent = [...slot.shards.values()].find((shard) => shard.suspect && !shard.lost);
-    if (urgent !== undefined && this.#pass?.hurried !== true) this.#pass = await this.#begin(urgent, true);
+    if (urgent !== undefined && this.#pass?.hurried !== true) {
+      if (!(await this.#isWhole(urgent))) return true;
+      this.#pass = await this.#begin(urgent, true);
+    }
     if (this.#pass?.hurried !== true && !this.#mayCompare()) return false;
     this.#pass ??= await this.#beginNext();
     if (this.#pass === null) return false;
@@ -90,6 +93,22 @@ export class Reconciler {
     const last = ({ id }: ShardRun): number => this.#compared.get(id) ?? Number.NEGATIVE_INFINITY;
     const [next] = shards.sort((a, b) => last(a) - last(b));
     return next === undefined ? null : await this.#begin(next, false);
+  }
+
+  /** Whether the store has the shard and its H where they were left: nothing of a lost one is worth a comparison. */
+  async #isWhole(shard: ShardRun): Promise<boolean> {
+    const slot = this.#slot;
+    return await alone(shard, async () => {
+      const claimed = await slot.options.stores.triggers.claim(shard.id, slot.options.epoch);
+      if (claimed.status === 'stale') {
+        slot.lose(`epoch ${claimed.epoch} holds shard ${shard.id}`);
+        return false;
+      }
+      const { whole, horizonMs } = claimed;
+      if (!whole) loseShard(slot, shard, 'not-whole');
+      else if (horizonMs !== shard.storedMs && horizonMs !== shard.triedMs) loseShard(slot, shard, 'horizon');
+      return !shard.lost;
+    });
   }
 
   async #begin(shard: ShardRun, hurried: boolean): Promise<Pass> {
