@@ -260,7 +260,9 @@ export class Oracle {
     if (index < inForce && calmMs > CALM_AFTER_MS) {
       this.#fail('I7', `${nameOf(life)} was published in version ${index}, and ${inForce} was answered before`);
     }
-    if (life.versions.length === 1 && at < life.lastNominalMs) {
+    // What was due before the owner could be told of the job may come after later times, which a scan had found.
+    const toldMs = this.#options.startMs + (life.versions[0]!.committed?.atMs ?? Number.POSITIVE_INFINITY);
+    if (life.versions.length === 1 && at < life.lastNominalMs && at > toldMs) {
       this.#fail('order', `${nameOf(life)} published ${at} after ${life.lastNominalMs}`);
     }
     const settledMs = life.versions.at(-1)!.committed?.atMs ?? nowMs;
