@@ -7,21 +7,32 @@ const LAG_MOST = 40;
 /** Writes that are kept until all replicas have them. */
 const KEPT = 400;
 
+/** After a new connection nobody knows H for this long, in ms: every change reaches the owner. */
+const DOUBTED_MS = 30_000;
+
 type Write = (store: TriggerStore) => Promise<unknown>;
 
 /** A Redis whose replicas follow behind: when the primary dies, what they lack is gone. */
 export class Replicated {
   readonly store: TriggerStore;
+  readonly #clock: Clock;
+  #doubtedUntilMs = Number.NEGATIVE_INFINITY;
   #primary: TriggerStore;
   #replicas: TriggerStore[];
   /** Writes that the replicas have not taken yet, in order. */
   #writes: Write[] = [];
 
   constructor(clock: Clock, failovers: number) {
+    this.#clock = clock;
     this.#primary = memoryTriggerStore(clock);
     this.#replicas = Array.from({ length: failovers }, () => memoryTriggerStore(clock));
     this.store = {
-      add: (...args) => this.#write((store) => store.add(...args)),
+      add: async (...args) => {
+        const results = await this.#write((store) => store.add(...args));
+        return clock.monotonicMs() < this.#doubtedUntilMs
+          ? results.map((result) => ({ ...result, reachesOwner: true }))
+          : results;
+      },
       claim: (...args) => this.#write((store) => store.claim(...args)),
       scan: (...args) => this.#write((store) => store.scan(...args)),
       writeBack: (...args) => this.#write((store) => store.writeBack(...args)),
@@ -62,6 +73,7 @@ export class Replicated {
     const lost = Math.min(lacks, LAG_MOST, this.#writes.length);
     this.#follow(this.#writes.length - lost);
     this.#writes = [];
+    this.#doubtedUntilMs = this.#clock.monotonicMs() + DOUBTED_MS;
     this.#primary = this.#replicas.shift()!;
     return lost;
   }
