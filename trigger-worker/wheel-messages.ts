@@ -21,6 +21,7 @@ export interface WheelSetup {
   threadStores: ThreadStores;
   installation: Pick<Installation, 'id' | 'slotsPerSet'>;
   misfireAfterMs: number;
+  commitsPerSecond: number;
   /** What the wall clock is off by, in ms. */
   clockOffsetMs: number;
   /** One float: the instant up to which the session is trusted, by `monotonicNs`. */

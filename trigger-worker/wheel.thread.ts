@@ -26,6 +26,7 @@ const wheel = await LocalWheel.open({
   telemetry,
   installation: setup.installation,
   misfireAfterMs: setup.misfireAfterMs,
+  commitsPerSecond: setup.commitsPerSecond,
   trusted: () => monotonicNs() < trust[0]!,
 });
 

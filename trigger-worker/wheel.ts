@@ -1,5 +1,6 @@
 import { LIMITS } from '../src/core/limits.ts';
 import { slotName } from '../src/core/topics.ts';
+import { CommitBudget } from '../src/engine/firing/commit-budget.ts';
 import { SlotRunner } from '../src/engine/firing/slot.ts';
 import type { BusProducer } from '../src/ports/bus.ts';
 import type { Installation } from '../src/ports/catalog-store.ts';
@@ -28,6 +29,8 @@ export interface WheelContext {
   telemetry: Telemetry;
   installation: Pick<Installation, 'id' | 'slotsPerSet'>;
   misfireAfterMs: number;
+  /** Transactions per second that the wheel may begin for exactly-once slots. */
+  commitsPerSecond: number;
   /** Whether the session is trusted now. */
   trusted(): boolean;
 }
@@ -65,17 +68,21 @@ export class LocalWheel implements WheelHost {
   private readonly context: WheelContext;
   private readonly producer: BusProducer;
   private readonly held = new Map<string, Held>();
+  private readonly budget: CommitBudget;
   private readonly firing: ReturnType<typeof loop>;
   /** Looks for shards that were made while their slots are held, for all slots at once. */
   private readonly shards: ReturnType<typeof loop>;
   private unwatch = (): void => {};
   private readonly ending = new Set<Promise<void>>();
+  /** Slot with which the last round began. */
+  private first = 0;
   /** When the next round begins, monotonic ms. */
   private nextRoundMs = 0;
 
   private constructor(context: WheelContext, producer: BusProducer) {
     this.context = context;
     this.producer = producer;
+    this.budget = new CommitBudget(context.commitsPerSecond);
     const { clock, telemetry } = context;
     this.firing = loop({ name: 'firing', clock, telemetry, round: async () => this.fire() });
     this.shards = loop({ name: 'wheel-shards', clock, telemetry, round: () => this.syncShards() });
@@ -104,6 +111,7 @@ export class LocalWheel implements WheelHost {
       epoch,
       incarnation,
       producer: this.producer,
+      budget: this.budget,
       misfireAfterMs,
       trusted: () => this.context.trusted() || clock.monotonicMs() - runner.provenMs < LIMITS.sessionTrustMs,
       wake: () => this.wake(),
@@ -209,7 +217,10 @@ export class LocalWheel implements WheelHost {
     const { clock } = this.context;
     const nowMs = clock.wallMs();
     let dueInMs = IDLE_WAIT_MS;
-    for (const { runner, steps } of this.held.values()) {
+    // Another slot is the first each time: where transactions are short, each gets its turn.
+    const all = [...this.held.values()];
+    this.first = all.length === 0 ? 0 : (this.first + 1) % all.length;
+    for (const { runner, steps } of [...all.slice(this.first), ...all.slice(0, this.first)]) {
       if (runner.phase !== 'running') continue;
       runner.tick(nowMs);
       dueInMs = Math.min(dueInMs, runner.nextDueMs - nowMs);

@@ -124,15 +124,17 @@ class TriggerWorker {
   private openWheel(): Promise<WheelHost> {
     const { wheels, threadStores, misfireAfterMs, clockOffsetMs } = this.options;
     const { clock, telemetry, installation } = this.context;
+    const commitsPerSecond = LIMITS.commitsPerSecond / Math.max(1, wheels);
     if (wheels === 0) {
       const trusted = (): boolean => clock.monotonicMs() < this.trustedUntilMs;
-      return LocalWheel.open({ ...this.context, misfireAfterMs, trusted });
+      return LocalWheel.open({ ...this.context, misfireAfterMs, commitsPerSecond, trusted });
     }
     const { id, slotsPerSet } = installation;
     const setup = {
       threadStores,
       installation: { id, slotsPerSet },
       misfireAfterMs,
+      commitsPerSecond,
       clockOffsetMs,
       trust: this.sharedTrust,
     };

@@ -42,12 +42,12 @@ export async function openCluster(config: Config, log: Log): Promise<Roles> {
     await checkClockSkew(clock, 'MongoDB', () => stores.serverTimeMs());
     const { slotsPerSet, lanesPerSlot, changesPartitions, retentionMs, retentionBytes } = config;
     const triggerRetention = { retentionMs, retentionBytes };
-    const delivery = 'at-least-once';
+    const deliveries = ['exactly-once', 'at-least-once'] as const;
     const installation = await firstStart(stores, clock, {
       slotsPerSet,
       lanesPerSlot,
       changesPartitions,
-      delivery,
+      deliveries,
       triggerRetention,
     });
     const allRoles: readonly Role[] = ['manager', 'worker', 'api'];
@@ -56,7 +56,7 @@ export async function openCluster(config: Config, log: Log): Promise<Roles> {
       {
         mode: 'cluster',
         roles: config.role === 'all' ? allRoles : [config.role],
-        deliveries: [delivery],
+        deliveries,
         version: PROGRAM_VERSION,
         metrics,
         listen: { host: config.listenHost, port: config.listenPort },

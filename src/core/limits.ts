@@ -75,12 +75,20 @@ export const LIMITS = {
   publishBatchTriggers: 5_000,
   /** Bytes of triggers in one such batch: large payloads fill it before their number does. */
   publishBatchBytes: 8 * 1024 * 1024,
-  /** An exactly-once commit takes whole ticks, so it may become this many times as large. */
-  commitBatches: 4,
+  /**
+   * An exactly-once commit takes whole ticks, so it may become this many times as large: a tick that is larger still is parted,
+   * and what waits gets cursors.
+   */
+  commitBatches: 20,
   /** Occurrences of one job in one batch: a job that catches up leaves room for the others. */
   publishBatchOccurrences: 100,
   /** Batches that a slot may have on the way; beyond, the wheel waits. */
   publishBatchesInFlight: 4,
+  /**
+   * Transactions per second that a worker begins for its exactly-once slots; beyond, they wait and become larger. One costs
+   * the broker about 1.5 ms of CPU.
+   */
+  commitsPerSecond: 400,
   /** Members of one write-back. */
   writeBackMembers: 500,
   /** A write-back waits this long for others, in ms: a call a shard, however few its members. */
@@ -96,6 +104,8 @@ export const LIMITS = {
    */
   progressEveryMs: 150,
   progressIdleMs: 1_000,
+  /** The same for a slot without shards, in ms: nobody asks for its T. */
+  progressEmptyMs: 5_000,
   /** A topic that does not exist is looked for this often, in ms. */
   missingTopicRetryMs: 1_000,
   /** A message about a change may come this long after the scan that found the change, in ms: the applier was restarted. */

@@ -54,7 +54,7 @@ export async function openEmbedded(options: EmbeddedOptions, log: Log): Promise<
       slotsPerSet: SLOTS,
       lanesPerSlot: 1,
       changesPartitions: CHANGES_PARTITIONS,
-      delivery: 'exactly-once',
+      deliveries: ['exactly-once'],
       triggerRetention: { retentionMs, retentionBytes },
     });
     const roles = rolesService(

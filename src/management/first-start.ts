@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { carillonError } from '../core/errors.ts';
+import { carillonError, isCode } from '../core/errors.ts';
 import type { Delivery } from '../core/job.ts';
 import { zoneDataVersion } from '../core/schedule/zones/rules.ts';
 import { zoneFingerprints, zonesChanged } from '../core/schedule/zones/zone.ts';
 import { TOPICS, triggerTopic } from '../core/topics.ts';
-import type { TopicSpec } from '../ports/bus.ts';
+import type { Bus, TopicSpec } from '../ports/bus.ts';
 import type { Installation } from '../ports/catalog-store.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Stores } from '../ports/stores.ts';
@@ -26,8 +26,8 @@ export interface FirstStart {
   slotsPerSet: number;
   lanesPerSlot: number;
   changesPartitions: number;
-  /** Delivery of the cluster `default`. */
-  delivery: Delivery;
+  /** Deliveries of the cluster `default`, the best first: it takes the first that the bus can keep. */
+  deliveries: readonly [Delivery, ...Delivery[]];
   /** How long, and up to how many bytes in all, the topic of `default` keeps its triggers; absent: as the bus has it. */
   triggerRetention?: TriggerRetention;
 }
@@ -44,7 +44,7 @@ export async function firstStart(
   clock: Clock,
   asked: FirstStart,
 ): Promise<Installation> {
-  const { slotsPerSet, lanesPerSlot, changesPartitions, delivery, triggerRetention } = asked;
+  const { slotsPerSet, lanesPerSlot, changesPartitions, deliveries, triggerRetention } = asked;
   const installation = await catalog.installation({
     id: `carillon-${randomBytes(6).toString('hex')}`,
     dataVersion: DATA_VERSION,
@@ -63,7 +63,7 @@ export async function firstStart(
   await bus.ensureTopics(engineTopics(installation));
   if ((await catalog.cluster('default')) === null) {
     const topic = triggerTopic('default');
-    await bus.ensureTopics([triggerTopicSpec(topic, CLUSTER_PARTITIONS, triggerRetention)]);
+    const delivery = await makeTriggerTopic(bus, topic, deliveries, triggerRetention);
     await catalog.createCluster({
       name: 'default',
       topic,
@@ -74,6 +74,21 @@ export async function firstStart(
     });
   }
   return installation;
+}
+
+async function makeTriggerTopic(
+  bus: Bus,
+  topic: string,
+  [delivery, ...worse]: readonly Delivery[],
+  retention: TriggerRetention | undefined,
+): Promise<Delivery> {
+  try {
+    await bus.ensureTopics([triggerTopicSpec(topic, CLUSTER_PARTITIONS, delivery!, retention)]);
+    return delivery!;
+  } catch (error) {
+    if (worse.length === 0 || !isCode(error, 'delivery-unsupported')) throw error;
+    return await makeTriggerTopic(bus, topic, worse, retention);
+  }
 }
 
 function engineTopics({ changesPartitions, slotsPerSet }: Installation): TopicSpec[] {

@@ -1,3 +1,4 @@
+import type { Delivery } from '../core/job.ts';
 import type { TopicSpec } from '../ports/bus.ts';
 
 /** Partitions of a trigger topic whose cluster names no number. */
@@ -9,8 +10,14 @@ export interface TriggerRetention {
   retentionBytes: number;
 }
 
-export function triggerTopicSpec(name: string, partitions: number, retention?: TriggerRetention): TopicSpec {
-  if (retention === undefined) return { name, partitions };
+export function triggerTopicSpec(
+  name: string,
+  partitions: number,
+  delivery: Delivery,
+  retention?: TriggerRetention,
+): TopicSpec {
+  const spec = { name, partitions, ...(delivery === 'exactly-once' && { exactlyOnce: true }) };
+  if (retention === undefined) return spec;
   const { retentionMs, retentionBytes } = retention;
-  return { name, partitions, retentionMs, retentionBytes: Math.ceil(retentionBytes / partitions) };
+  return { ...spec, retentionMs, retentionBytes: Math.ceil(retentionBytes / partitions) };
 }

@@ -44,6 +44,11 @@ export interface Bus {
 export interface TopicSpec {
   name: string;
   partitions: number;
+  /**
+   * What a transaction has committed here must outlive any single server, or the topic is refused (`delivery-unsupported`): with
+   * several of them two copies before an answer, and none that missed a commit becomes the first.
+   */
+  exactlyOnce?: boolean;
   /** Kept for ever, the last record of each key. */
   compacted?: boolean;
   retentionMs?: number;

@@ -2,6 +2,7 @@ import { createTopicsV7, deleteTopicsV6 } from '@platformatic/kafka';
 import { carillonError, isCode } from '../../core/errors.ts';
 import type { TopicSpec } from '../../ports/bus.ts';
 import type { Cluster } from './cluster.ts';
+import { requireExactlyOnce } from './durability.ts';
 import { answerIn, CODE, nameOfCode, unavailable } from './protocol-errors.ts';
 
 const REQUEST_MS = 10_000;
@@ -14,6 +15,7 @@ export async function ensureTopics(cluster: Cluster, specs: readonly TopicSpec[]
   for (const spec of specs) if (await isMissing(cluster, spec)) missing.push(spec);
   if (missing.length > 0) await create(cluster, missing);
   for (const spec of missing) await allLed(cluster, spec);
+  for (const { name, exactlyOnce } of specs) if (exactlyOnce === true) await requireExactlyOnce(cluster, name);
 }
 
 async function isMissing(cluster: Cluster, { name, partitions }: TopicSpec): Promise<boolean> {
@@ -49,11 +51,11 @@ async function create(cluster: Cluster, specs: readonly TopicSpec[]): Promise<vo
 }
 
 function configsOf(
-  { compacted, retentionMs, retentionBytes }: TopicSpec,
+  { compacted, exactlyOnce, retentionMs, retentionBytes }: TopicSpec,
   replicas: number,
 ): { name: string; value: string }[] {
   const configs: Record<string, string | number> = {};
-  if (replicas > 2) {
+  if (replicas > 2 || (replicas === 2 && exactlyOnce === true)) {
     // What is acknowledged stands on two disks, and a replica that missed it never leads; brokers' defaults allow both.
     configs['min.insync.replicas'] = 2;
     configs['unclean.leader.election.enable'] = 'false';

@@ -53,11 +53,15 @@ async function send(slot: SlotState, batch: Batch): Promise<Outcome> {
   }
 }
 
-/** Whether there is room for another batch. */
-export function mayDeliver(slot: SlotState): boolean {
-  const most = slot.options.delivery === 'exactly-once' ? 1 : LIMITS.publishBatchesInFlight;
-  if (slot.batches.size >= most || slot.options.clock.monotonicMs() < slot.restUntilMs) return false;
-  return slot.options.delivery !== 'exactly-once' || slot.committing === null;
+/** Whether there is room for another batch of what is due at `nowMs`. */
+export function mayDeliver(slot: SlotState, nowMs: number): boolean {
+  const { delivery, clock, budget } = slot.options;
+  if (clock.monotonicMs() < slot.restUntilMs) return false;
+  if (delivery === 'at-least-once') return slot.batches.size < LIMITS.publishBatchesInFlight;
+  if (slot.batches.size > 0 || slot.committing !== null) return false;
+  const waits = slot.ready.length > 0 || slot.apart.length > 0 || slot.wheel.nextDueMs() <= nowMs;
+  // Where nothing waits the wheel moves on, and T with it; that begins no transaction.
+  return !waits || (budget?.take(clock.monotonicMs()) ?? true);
 }
 
 function takeOutcome(slot: SlotState, batch: Batch, failures: readonly SendFailure[]): void {

@@ -147,7 +147,8 @@ export async function commitProgress(slot: SlotState, atOnce = false): Promise<b
   const nothing = !slot.moved && slot.cursors.size === 0 && next.o === slot.durable.o;
   if (nothing && next.t === slot.durable.t) return false;
   const sinceMs = slot.options.clock.monotonicMs() - slot.committedMs;
-  if (!atOnce && sinceMs < (nothing ? LIMITS.progressIdleMs : LIMITS.progressEveryMs)) return false;
+  const idleMs = slot.shards.size === 0 ? LIMITS.progressEmptyMs : LIMITS.progressIdleMs;
+  if (!atOnce && sinceMs < (nothing ? idleMs : LIMITS.progressEveryMs)) return false;
   try {
     await commit(slot, null);
     return true;

@@ -8,6 +8,7 @@ import type { Clock } from '../../ports/clock.ts';
 import type { Stores } from '../../ports/stores.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Batch } from './batch.ts';
+import type { CommitBudget } from './commit-budget.ts';
 import { Entries } from './entries.ts';
 import { Fifo } from './fifo.ts';
 import { Holds } from './holds.ts';
@@ -26,6 +27,8 @@ export interface SlotOptions {
   incarnation: string;
   /** For triggers of at-least-once slots and for answers; shared by the slots of one wheel, closed by whoever opened it. */
   producer: BusProducer;
+  /** Transactions of exactly-once slots, shared by the slots of one wheel; absent: without bound. */
+  budget?: CommitBudget;
   /** An occurrence that is unpublished for longer is a misfire, in ms. */
   misfireAfterMs: number;
   /** Whether the worker trusts its lease now (I4): nothing is published while it does not. */

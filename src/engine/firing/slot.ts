@@ -50,9 +50,12 @@ export class SlotRunner {
     return this.slot.published;
   }
 
-  /** How long the bus takes to answer a batch, smoothed over the last few, in ms. */
+  /**
+   * How long the bus takes to answer a batch, smoothed over the last few, in ms; 0 for an exactly-once slot, which has one
+   * batch on the way and is paced by that.
+   */
   get answerMs(): number {
-    return this.slot.answerMs;
+    return this.slot.options.delivery === 'exactly-once' ? 0 : this.slot.answerMs;
   }
 
   /** Committed (T, O). */
@@ -132,7 +135,7 @@ export class SlotRunner {
   tick(nowMs: number): number {
     const { slot } = this;
     let triggers = 0;
-    while (slot.phase === 'running' && slot.options.trusted() && mayDeliver(slot)) {
+    while (slot.phase === 'running' && slot.options.trusted() && mayDeliver(slot, nowMs)) {
       const batch = collect(slot, nowMs);
       if (batch === null) break;
       triggers += batch.count;

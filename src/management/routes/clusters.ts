@@ -35,6 +35,7 @@ export function clusterRoutes(app: FastifyInstance, deps: ApiDeps, service: JobS
     const form = bodyOf<ClusterForm>(request);
     checkCluster(form);
     const cluster = clusterOf(form, deps);
+    const { topic, partitions, delivery } = cluster;
     const existing = await catalog.clusters();
     if (existing.some(({ name }) => name === cluster.name)) throw exists(cluster.name);
     if (existing.length >= LIMITS.clusters) {
@@ -42,7 +43,7 @@ export function clusterRoutes(app: FastifyInstance, deps: ApiDeps, service: JobS
         field: 'name',
       });
     }
-    await bus.ensureTopics([triggerTopicSpec(cluster.topic, cluster.partitions, deps.options.triggerRetention)]);
+    await bus.ensureTopics([triggerTopicSpec(topic, partitions, delivery, deps.options.triggerRetention)]);
     if (!(await catalog.createCluster(cluster))) throw exists(cluster.name);
     return reply
       .code(201)

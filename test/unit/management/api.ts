@@ -52,7 +52,7 @@ export async function openApi(setup: ApiSetup = {}): Promise<ApiUnderTest> {
     slotsPerSet: 2,
     lanesPerSlot: 2,
     changesPartitions: 2,
-    delivery: 'at-least-once',
+    deliveries: ['at-least-once'],
   });
   const shard = { delivery: 'at-least-once', state: 'open', jobs: 0, triggersPerSecond: 0, saturated: false } as const;
   await stores.shards.create([0, 1].map((id) => ({ ...shard, id, slot: id, nextNumber: 1 })));

@@ -187,7 +187,7 @@ describe('what the API says of itself', () => {
 
 describe('first start', () => {
   it('a second start finds what the first one made, whatever it asks for', async () => {
-    const asked = { slotsPerSet: 99, lanesPerSlot: 99, changesPartitions: 99, delivery: 'exactly-once' } as const;
+    const asked = { slotsPerSet: 99, lanesPerSlot: 99, changesPartitions: 99, deliveries: ['exactly-once'] } as const;
     expect(await firstStart(api.stores, api.deps.clock, asked)).toEqual(api.deps.installation);
     expect(await api.stores.catalog.cluster('default')).toMatchObject({ delivery: 'at-least-once' });
   });
@@ -198,7 +198,7 @@ describe('first start', () => {
       ...api.stores,
       catalog: { ...catalog, installation: async () => ({ ...api.deps.installation, dataVersion: 2 }) },
     };
-    const asked = { slotsPerSet: 2, lanesPerSlot: 2, changesPartitions: 2, delivery: 'at-least-once' } as const;
+    const asked = { slotsPerSet: 2, lanesPerSlot: 2, changesPartitions: 2, deliveries: ['at-least-once'] } as const;
     await expect(firstStart(newer, api.deps.clock, asked)).rejects.toThrow('start the newer program');
   });
 

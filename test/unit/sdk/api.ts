@@ -27,7 +27,7 @@ export async function startApi(options: { apiKey?: string; port?: number; stores
     slotsPerSet: 2,
     lanesPerSlot: 1,
     changesPartitions: 2,
-    delivery,
+    deliveries: [delivery],
   });
   await stores.shards.create([
     { id: 0, delivery, slot: 0, state: 'open', jobs: 0, nextNumber: 1, triggersPerSecond: 0, saturated: false },
