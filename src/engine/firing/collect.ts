@@ -19,7 +19,6 @@ const due = new Int32Array(1_024);
  * the T that is committed with it.
  */
 export function collect(slot: SlotState, nowMs: number): Batch | null {
-  slot.reachMs = slot.leastHorizonMs;
   const bus = slot.options.delivery === 'exactly-once' ? slot.lane! : slot.options.producer;
   const most = slot.options.delivery === 'exactly-once' ? LIMITS.commitBatches : 1;
   const batch = new Batch(bus.triggers?.() ?? new MessageBatch(), most);
@@ -118,7 +117,7 @@ function take(slot: SlotState, batch: Batch, entry: number, nowMs: number): void
 
 /** T of a shard stands at its horizon: what lies beyond would be published again by a new owner. */
 function horizonOf(slot: SlotState, entry: number, nowMs: number): number {
-  if (slot.reachMs >= nowMs) return slot.reachMs;
+  if (slot.shards.reachMs >= nowMs) return nowMs;
   return Math.max(slot.entries.effectiveMs[entry]!, slot.shards.get(slot.entries.shard[entry]!)?.horizonMs ?? nowMs);
 }
 

@@ -62,6 +62,16 @@ export class ShardRun {
  */
 export class Shards extends Map<number, ShardRun> {
   private least: number | null = null;
+  private leastOfAll: number | null = null;
+
+  /** The least horizon of all shards, lost ones too, UTC ms. */
+  get reachMs(): number {
+    if (this.leastOfAll === null) {
+      this.leastOfAll = Number.POSITIVE_INFINITY;
+      for (const shard of this.values()) this.leastOfAll = Math.min(this.leastOfAll, shard.horizonMs);
+    }
+    return this.leastOfAll;
+  }
 
   /** The least horizon of the shards that keep up (one that is lost has a T of its own), UTC ms; Infinity: there are none. */
   get horizonMs(): number {
@@ -73,21 +83,24 @@ export class Shards extends Map<number, ShardRun> {
   }
 
   override set(id: number, shard: ShardRun): this {
-    shard.changed = () => {
-      this.least = null;
-    };
-    this.least = null;
+    shard.changed = () => this.forget();
+    this.forget();
     return super.set(id, shard);
   }
 
   override delete(id: number): boolean {
-    this.least = null;
+    this.forget();
     return super.delete(id);
   }
 
   override clear(): void {
-    this.least = null;
+    this.forget();
     super.clear();
+  }
+
+  private forget(): void {
+    this.least = null;
+    this.leastOfAll = null;
   }
 }
 

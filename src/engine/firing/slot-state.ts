@@ -90,8 +90,6 @@ export class SlotState {
   lagging = new Map<number, number>();
   /** Epoch of the last record of progress before the takeover; 0: there is none. */
   formerEpoch = 0;
-  /** No shard's horizon is before this, UTC ms, as the present batch found it. */
-  reachMs = 0;
   /** Rebuilds begun: with the epoch it makes their numbers. */
   builds = 0;
   /** Connections of the trigger store when the shards were last known to be as they were left. */
@@ -127,13 +125,6 @@ export class SlotState {
 
   get running(): boolean {
     return this.phase === 'running' || this.phase === 'draining';
-  }
-
-  /** The least horizon of all shards. */
-  get leastHorizonMs(): number {
-    let horizon = Number.POSITIVE_INFINITY;
-    for (const shard of this.shards.values()) horizon = Math.min(horizon, shard.horizonMs);
-    return horizon;
   }
 
   /** The least horizon of the shards that keep up; one that is lost has a T of its own. */
