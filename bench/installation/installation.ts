@@ -2,7 +2,7 @@
  * An installation for one run of a benchmark: servers of its own, in a folder that is removed at the end, and real processes
  * of each role. Servers come first, so that the raw limit of the broker is measured while nothing else runs.
  */
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { basename } from 'node:path';
 import { type Cluster, type ClusterProcess, type Role, startCluster } from '../../deploy/local/cluster.ts';
 import { runningServers } from '../../deploy/local/instance.ts';
@@ -57,11 +57,11 @@ export class Installation {
       log,
     });
     const installation = new Installation(cluster, options, log);
-    // Temporary servers end with this process by themselves; those with a folder of their own do not.
-    if (dir !== undefined) process.once('exit', installation.#end);
+    process.once('exit', installation.#end);
     return installation;
   }
 
+  /** A run that is cut short leaves neither processes nor its folder, which may hold many GB. */
   readonly #end = (): void => {
     for (const { pid } of this.watched()) {
       try {
@@ -70,6 +70,7 @@ export class Installation {
         // It has ended already.
       }
     }
+    rmSync(this.servers.dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   };
 
   get broker(): string {

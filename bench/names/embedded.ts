@@ -70,6 +70,8 @@ export const embedded: Bench = {
 async function run(options: Options, log: (line: string) => void, kills: readonly number[]): Promise<Run> {
   mkdirSync('.servers', { recursive: true });
   const folder = mkdtempSync(join('.servers', 'embedded-'));
+  const remove = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  process.once('exit', remove);
   let carillon: EmbeddedProcess | null = null;
   try {
     const settings = [...SETTINGS, '--wheels', String(options.wheels)];
@@ -104,7 +106,8 @@ async function run(options: Options, log: (line: string) => void, kills: readonl
     return { tally, counts, cpuMs: usage.cpuMs['process'] ?? 0, rssMb: usage.rssMb['process'] ?? 0 };
   } finally {
     await carillon?.kill();
-    rmSync(folder, { recursive: true, force: true });
+    process.off('exit', remove);
+    remove();
   }
 }
 

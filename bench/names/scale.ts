@@ -45,6 +45,10 @@ export const scale: Bench = {
       rounds: [] as Round[],
       started: false,
     }));
+    const removeAll = (): void => {
+      for (const { dir } of levels) rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    };
+    process.once('exit', removeAll);
     try {
       for (let turn = 0; turn < options.runs; turn += 1) {
         for (const level of levels) {
@@ -54,7 +58,8 @@ export const scale: Bench = {
         }
       }
     } finally {
-      for (const { dir } of levels) rmSync(dir, { recursive: true, force: true });
+      process.off('exit', removeAll);
+      removeAll();
     }
     const told = levels.map(({ idle, rounds }) => ({
       idle,
