@@ -74,9 +74,13 @@ async function scanShard(slot: SlotState, shard: ShardRun, nowMs: number): Promi
   });
 }
 
-/** A shard's own share of the margin, so that scans spread over time: 0 to 4 s with the present limits. */
-function spreadMs(shard: number): number {
-  return (shard * 997) % (LIMITS.scanAheadMs - LIMITS.scanAheadMinMs - 1_000);
+/**
+ * How far ahead a scan reaches, in ms. The first one of a shard reaches 0 to 4 s less far, with the present limits, so that the
+ * scans of many shards stay apart in time; from then on each comes again after 5 s.
+ */
+function aheadMs(shard: ShardRun, nowMs: number): number {
+  if (shard.storedMs > nowMs) return LIMITS.scanAheadMs;
+  return LIMITS.scanAheadMs - ((shard.id * 997) % (LIMITS.scanAheadMs - LIMITS.scanAheadMinMs - 1_000));
 }
 
 /**
@@ -94,7 +98,7 @@ export async function readMembers(
   const { triggers } = slot.options.stores;
   const { epoch } = slot.options;
   for (;;) {
-    const horizonMs = Math.max(nowMs + LIMITS.scanAheadMs - spreadMs(shard.id), shard.storedMs);
+    const horizonMs = Math.max(nowMs + aheadMs(shard, nowMs), shard.storedMs);
     const tried = shard.triedMs;
     shard.triedMs = horizonMs;
     const request = { epoch, expectedHorizonMs: shard.storedMs, fromMs, horizonMs };
