@@ -88,7 +88,7 @@ export class SlotSteps {
   async stop(): Promise<void> {
     this.started = false;
     await this.fastPath.stop();
-    await Promise.all(this.steps.map(({ running }) => running));
+    await Promise.all(this.steps.flatMap(({ running }) => running ?? []));
   }
 
   /** Begins what is due and does not run. */
