@@ -25,7 +25,6 @@ const REDIS_MB = 8_192;
 /** Ports for the metrics of workers, below those that Linux gives to outgoing connections. */
 const ADMIN_PORTS_FROM = 25_300;
 const WORKER_STOP_MS = 10_000;
-const WARNINGS_TOLD = 5;
 
 export interface Registered {
   seconds: number;
@@ -157,11 +156,20 @@ export class Installation {
     process.off('exit', this.#end);
   }
 
+  /** Each thing that a process warned of, once, with how often. */
   #tellWarnings(logFile: string): void {
     const lines = readFileSync(logFile, 'utf8').split('\n');
-    const warned = lines.filter((line) => line !== '' && !/"level":"(info|debug)"/.test(line));
-    for (const line of warned.slice(0, WARNINGS_TOLD)) this.log(`${basename(logFile)}: ${line}`);
-    if (warned.length > WARNINGS_TOLD) this.log(`${basename(logFile)}: ${warned.length - WARNINGS_TOLD} more lines`);
+    const counts = new Map<string, { first: string; times: number }>();
+    for (const line of lines) {
+      if (line === '' || /"level":"(info|debug)"/.test(line)) continue;
+      const what = /"msg":"([^"]*)"/.exec(line)?.[1] ?? line;
+      const known = counts.get(what);
+      if (known === undefined) counts.set(what, { first: line, times: 1 });
+      else known.times += 1;
+    }
+    for (const { first, times } of counts.values()) {
+      this.log(`${basename(logFile)}${times > 1 ? `, ${times} of` : ''}: ${first}`);
+    }
   }
 }
 
