@@ -74,8 +74,6 @@ export class LocalWheel implements WheelHost {
   private readonly shards: ReturnType<typeof loop>;
   private unwatch = (): void => {};
   private readonly ending = new Set<Promise<void>>();
-  /** Slot with which the last round began. */
-  private first = 0;
   /** When the next round begins, monotonic ms. */
   private nextRoundMs = 0;
 
@@ -217,10 +215,9 @@ export class LocalWheel implements WheelHost {
     const { clock } = this.context;
     const nowMs = clock.wallMs();
     let dueInMs = IDLE_WAIT_MS;
-    // Another slot is the first each time: where transactions are short, each gets its turn.
-    const all = [...this.held.values()];
-    this.first = all.length === 0 ? 0 : (this.first + 1) % all.length;
-    for (const { runner, steps } of [...all.slice(this.first), ...all.slice(0, this.first)]) {
+    // Whoever has waited longest is the first: where the budget is short, each gets its turn.
+    const all = [...this.held.values()].sort((a, b) => a.runner.begunMs - b.runner.begunMs);
+    for (const { runner, steps } of all) {
       if (runner.phase !== 'running') continue;
       runner.tick(nowMs);
       dueInMs = Math.min(dueInMs, runner.nextDueMs - nowMs);

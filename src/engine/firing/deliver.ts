@@ -16,6 +16,13 @@ const REST_MS = 50;
 const REST_MAX_MS = 2_000;
 
 /**
+ * The transactions of a slot begin so far apart, in times of how long one takes, and in ms at most: a machine that is full gets
+ * fewer and larger ones.
+ */
+const PAUSE_PER_ANSWER = 1.5;
+const PAUSE_MAX_MS = 100;
+
+/**
  * Sends a batch; ends, without an error of the bus, when its outcome is known and every entry of it stands where it must.
  * - at-least-once: the idempotent producer; several batches are on the way, and progress follows the acknowledgement.
  * - exactly-once: triggers, cursors and progress are one transaction; there is one at a time, and what becomes due
@@ -25,6 +32,7 @@ export async function deliver(slot: SlotState, batch: Batch): Promise<void> {
   slot.batches.add(batch);
   const { clock } = slot.options;
   const begunMs = clock.monotonicMs();
+  slot.begunMs = begunMs;
   const outcome = await send(slot, batch);
   slot.answerMs += (clock.monotonicMs() - begunMs - slot.answerMs) / 8;
   slot.batches.delete(batch);
@@ -59,6 +67,8 @@ export function mayDeliver(slot: SlotState, nowMs: number): boolean {
   if (clock.monotonicMs() < slot.restUntilMs) return false;
   if (delivery === 'at-least-once') return slot.batches.size < LIMITS.publishBatchesInFlight;
   if (slot.batches.size > 0 || slot.committing !== null) return false;
+  const pauseMs = Math.min(PAUSE_MAX_MS, PAUSE_PER_ANSWER * slot.answerMs);
+  if (clock.monotonicMs() - slot.begunMs < pauseMs) return false;
   const waits = slot.ready.length > 0 || slot.apart.length > 0 || slot.wheel.nextDueMs() <= nowMs;
   // Where nothing waits the wheel moves on, and T with it; that begins no transaction.
   return !waits || (budget?.take(clock.monotonicMs()) ?? true);

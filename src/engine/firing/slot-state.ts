@@ -112,6 +112,8 @@ export class SlotState {
   answers: Answer[] = [];
   /** Partitions of the answers topic, which never change; null: not asked yet. */
   answersPartitions: number | null = null;
+  /** When the last batch was begun, monotonic ms. */
+  begunMs = Number.NEGATIVE_INFINITY;
   /** How long the bus takes to answer a batch, in ms: each new answer counts for an eighth. */
   answerMs = 0;
   /** Triggers acknowledged since the beginning: a rate is made of it. */

@@ -58,6 +58,11 @@ export class SlotRunner {
     return this.slot.options.delivery === 'exactly-once' ? 0 : this.slot.answerMs;
   }
 
+  /** When the last batch was begun, monotonic ms. */
+  get begunMs(): number {
+    return this.slot.begunMs;
+  }
+
   /** Committed (T, O). */
   get watermark(): { t: number; o: number } {
     const { t, o } = this.slot.durable;
