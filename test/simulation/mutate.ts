@@ -13,8 +13,8 @@ const { values } = parseArgs({
   options: {
     check: { type: 'boolean', default: false },
     only: { type: 'string' },
-    seeds: { type: 'string', default: '120' },
-    minutes: { type: 'string', default: '10' },
+    seeds: { type: 'string', default: '100' },
+    minutes: { type: 'string', default: '5' },
   },
 });
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -54,7 +54,7 @@ function plant(patch: string): { good: boolean; told: string } {
   if (values.check) return { good: true, told: 'it applies' };
   const run = spawnSync(
     process.execPath,
-    ['test/simulation/main.ts', '--seeds', values.seeds, '--minutes', values.minutes],
+    ['test/simulation/main.ts', '--seeds', values.seeds, '--minutes', values.minutes, '--dense'],
     { cwd: tree, encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 },
   );
   rmSync(tree, { recursive: true, force: true });
