@@ -16,13 +16,20 @@ function uses(job: Job, what: JobUse): boolean {
 export function memoryJobStore(): JobStore {
   const jobs = new Map<string, Job>();
   const at = (cluster: string, key: string): string => `${cluster}/${key}`;
-  const stored = (job: Job): void => void jobs.set(at(job.cluster, job.key), structuredClone(job));
+  /** Name of the job at each place; a job that has left it is told by its own place. */
+  const byNumber = new Map<string, string>();
+  const stored = (job: Job): void => {
+    jobs.set(at(job.cluster, job.key), structuredClone(job));
+    byNumber.set(`${job.shard}/${job.number}`, at(job.cluster, job.key));
+  };
   const living = (holds: (job: Job) => boolean): Job[] =>
     [...jobs.values()].filter((job) => job.deleted !== true && holds(job));
   const copies = (some: readonly Job[], limit: number): Job[] => structuredClone(some.slice(0, limit));
 
   function end(shard: number, number: number, version: number): Job | undefined {
-    return living((job) => job.shard === shard && job.number === number && job.version === version)[0];
+    const job = jobs.get(byNumber.get(`${shard}/${number}`) ?? '');
+    const stands = job?.shard === shard && job.number === number && job.version === version && job.deleted !== true;
+    return stands ? job : undefined;
   }
 
   return {

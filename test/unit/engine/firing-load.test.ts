@@ -1,29 +1,39 @@
 import { describe, expect, test } from 'vitest';
+import type { Job } from '../../../src/core/job.ts';
 import { LIMITS } from '../../../src/core/limits.ts';
-import { encodeRecord } from '../../../src/core/record.ts';
+import { encodeRecord, recordOf } from '../../../src/core/record.ts';
 import type { Schedule } from '../../../src/core/schedule/types.ts';
 import { once, rate, T0, World } from './world.ts';
 
-/** Puts many jobs straight into the trigger store, as a scan finds them. */
+/** Puts many jobs straight into both stores, as a scan finds them. */
 async function place(world: World, shard: number, count: number, scheduleOf: (i: number) => [Schedule, number]) {
-  const changes = Array.from({ length: count }, (_, i) => {
+  const jobs = Array.from({ length: count }, (_, i): [Job, number] => {
     const [schedule, score] = scheduleOf(i);
-    const record = encodeRecord({
+    const job: Job = {
       cluster: 'c',
       key: `s${shard}-${i}`,
       version: 1,
       state: 'enabled',
+      shard,
+      number: 1_000_000 + i,
       createdMs: T0,
+      updatedMs: T0,
       cutMs: T0,
       schedule,
       bounds: {},
       misfire: { mode: 'once' },
       payload: '{}',
       contentType: 'application/json',
-    });
-    return { number: 1_000_000 + i, version: 1, score, record };
+      position: { partition: 0, offset: i },
+      lastChange: { id: `r${i}`, result: 'created' },
+    };
+    return [job, score];
   });
-  await world.stores.triggers.add(shard, changes);
+  await world.stores.jobs.insertMany(jobs.map(([job]) => job));
+  await world.stores.triggers.add(
+    shard,
+    jobs.map(([job, score]) => ({ number: job.number, version: 1, score, record: encodeRecord(recordOf(job)) })),
+  );
 }
 
 describe.each(['at-least-once', 'exactly-once'] as const)('load, %s', (delivery) => {

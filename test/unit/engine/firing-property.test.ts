@@ -312,6 +312,7 @@ async function judge(play: Play, endMs: number, exactly: boolean): Promise<void>
   // What did not fire was told, unless the owner first heard of the job when its end was long past.
   if (play.toldLateMs === 0) expect(missing).toBeLessThanOrEqual(world.told.of('triggers_total/superseded'));
   expect(play.runner!.watermark.t).toBeLessThanOrEqual(endMs);
-  expect([...(await world.cursors())]).toEqual([]);
+  // One of a paused job stands until the job fires again.
+  expect([...(await world.cursors()).values()].filter(({ reason }) => reason !== 'paused')).toEqual([]);
   expect(world.told.events.filter(({ level }) => level === 'error')).toEqual([]);
 }

@@ -1,3 +1,4 @@
+import { expect } from 'vitest';
 import { type ManualClock, manualClock } from '../../../src/adapters/memory/clock.ts';
 import { memoryStores } from '../../../src/adapters/memory/stores.ts';
 import type { Cluster, Delivery, Job, JobDefinition } from '../../../src/core/job.ts';
@@ -253,11 +254,14 @@ export class World {
   }
 
   private async write(before: Job | undefined, job: Job, reply: boolean): Promise<void> {
-    if (before === undefined) {
-      await this.stores.jobs.insertMany([job]);
+    const { jobs } = this.stores;
+    // A deleted job stands as a tombstone.
+    const stored = before ?? (await jobs.get(job.cluster, job.key));
+    if (stored === null) {
+      await jobs.insertMany([job]);
     } else {
-      const expected = { version: before.version, offset: before.position.offset };
-      await this.stores.jobs.replaceMany([{ job, expected }]);
+      const expected = { version: stored.version, offset: stored.position.offset };
+      expect(await jobs.replaceMany([{ job, expected }])).toEqual([true]);
     }
     const record = job.deleted === true ? null : encodeRecord(recordOf(job));
     const change = { number: job.number, version: job.version, score: this.score(job), record };
