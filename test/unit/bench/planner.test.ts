@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { readOptions } from '../../../bench/options.ts';
 import { check } from '../../../bench/plan/command.ts';
@@ -113,5 +114,27 @@ describe('costs', () => {
     // 500,000/s used 0.71 cores; at the costs of the larger run it would have been 0.56.
     expect(first).toContain('0.56 cores planned, 0.71 used (-21 %)');
     expect(predictedCores(1_000_000, costs)).toBeCloseTo(1.12);
+  });
+});
+
+describe('bench/README.md', () => {
+  it('has the plans that the kept costs make', () => {
+    const text = readFileSync(new URL('../../../bench/README.md', import.meta.url), 'utf8');
+    const row = (what: string): string[] => {
+      const line = text.split('\n').find((one) => one.startsWith(`| ${what}`)) ?? '';
+      return line
+        .split('|')
+        .slice(2, 5)
+        .map((cell) => cell.trim());
+    };
+    const n = (value: number): string => value.toLocaleString('en-US', { maximumFractionDigits: 0 });
+    const kept = costsOf([], 'compact', 'at-least-once');
+    const plans = [1e6, 1e7, 1e8].map((rate) => plan({ jobs: rate * 10, rate, payloadBytes: 100 }, kept));
+    const workers = plans.map((one) => `${n(one.workers)} (${n(one.wheels)}, ${n(one.workerCores)})`);
+    expect(row('workers')).toEqual(workers);
+    expect(row('shards')).toEqual(plans.map(({ shards }) => n(shards)));
+    expect(row('partitions')).toEqual(plans.map(({ partitions }) => n(partitions)));
+    expect(row('Redis')).toEqual(plans.map(({ redisNodes, redisGb }) => `${n(redisNodes)}, ${n(redisGb)} GB`));
+    expect(row('MongoDB')).toEqual(plans.map(({ mongodbDiskGb }) => `${n(mongodbDiskGb)} GB`));
   });
 });
