@@ -1,4 +1,4 @@
-import type { AddResult, Stale, TriggerChange } from './trigger-store.ts';
+import type { AddResult, Stale, TriggerChange } from './trigger-change.ts';
 
 /**
  * The part of the trigger store by which an owner makes a shard again that the store has lost, and compares one that it still

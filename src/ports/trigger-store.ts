@@ -1,4 +1,7 @@
 import type { RebuildStore } from './rebuild-store.ts';
+import type { AddResult, Stale, TriggerChange } from './trigger-change.ts';
+
+export type { AddResult, Stale, TriggerChange } from './trigger-change.ts';
 
 /**
  * The trigger store: per shard one set of members scored by next effective time, the compact job records, the horizon H
@@ -47,33 +50,12 @@ export interface TriggerStore extends RebuildStore {
   close(): Promise<void>;
 }
 
-export interface TriggerChange {
-  number: number;
-  /** Full version of the job. */
-  version: number;
-  /** Next effective time, UTC ms; null: the job has no member (paused, finished, terminated, deleted). */
-  score: number | null;
-  /** Encoded job record (`core/record.ts`); null: the job is deleted, only a tombstone with the version stays. */
-  record: Uint8Array | null;
-}
-
-export interface AddResult {
-  outcome: 'applied' | 'same' | 'older';
-  /** The new score, or that of the removed member, is at or below H: the owner of the slot must be told. */
-  reachesOwner: boolean;
-}
-
 export interface Claimed {
   status: 'ok';
   horizonMs: number;
   /** The epoch that stood there before; 0: none. */
   formerEpoch: number;
   whole: boolean;
-}
-
-export interface Stale {
-  status: 'stale';
-  epoch: number;
 }
 
 export interface ScanRequest {
