@@ -26,6 +26,8 @@ interface Written {
   answered: boolean;
   /** How it was sent, when, and what was answered, for people. */
   told: string;
+  /** Name of the upload that it was a line of; null: it was a single write. */
+  upload: string | null;
 }
 
 const SINGLE_EVERY_MS = 100;
@@ -77,26 +79,30 @@ export class Writes {
     }
   }
 
-  #job(far: boolean): { number: number; form: { key: string; schedule: { kind: 'once'; at: string } } } {
+  #job(
+    far: boolean,
+    upload: string | null,
+  ): { number: number; form: { key: string; schedule: { kind: 'once'; at: string } } } {
     const number = ONCE_FROM + this.#next;
     this.#next += 1;
     const aheadMs = far ? FAR_MS : SOONEST_MS + this.#random() * (LATEST_MS - SOONEST_MS);
     const dueMs = Math.round(Date.now() + aheadMs);
-    this.#written.set(number, { dueMs, answered: false, told: '' });
+    this.#written.set(number, { dueMs, answered: false, told: '', upload });
     return { number, form: { key: `once-${number}`, schedule: { kind: 'once', at: new Date(dueMs).toISOString() } } };
   }
 
   async #single(): Promise<void> {
-    const { number, form } = this.#job(false);
+    const { number, form } = this.#job(false, null);
     const { key, ...rest } = form;
     const status = await this.#send('PUT', `/jobs/${key}`, 'application/json', JSON.stringify(rest));
     this.#answered(number, 'PUT', status);
   }
 
   async #bulk(): Promise<void> {
-    const jobs = Array.from({ length: BULK_LINES }, (_, i) => this.#job(i % 2 === 1));
+    const name = `writes-${this.#next}`;
+    const jobs = Array.from({ length: BULK_LINES }, (_, i) => this.#job(i % 2 === 1, name));
     const body = jobs.map(({ form }) => `${JSON.stringify(form)}\n`).join('');
-    const status = await this.#send('POST', '/jobs:bulk', 'application/x-ndjson', body);
+    const status = await this.#send('POST', '/jobs:bulk', 'application/x-ndjson', body, { 'idempotency-key': name });
     for (const { number } of jobs) this.#answered(number, 'bulk', status);
   }
 
@@ -106,9 +112,15 @@ export class Writes {
     written.told = `${how} answered ${status ?? 'nothing'} at ${new Date().toISOString()}`;
   }
 
-  async #send(method: string, path: string, type: string, body: string): Promise<number | null> {
+  async #send(
+    method: string,
+    path: string,
+    type: string,
+    body: string,
+    more: Record<string, string> = {},
+  ): Promise<number | null> {
     const url = `${this.#url()}/v1/clusters/${this.#cluster}${path}`;
-    const init = { method, body, headers: { 'content-type': type }, signal: AbortSignal.timeout(ANSWER_MS) };
+    const init = { method, body, headers: { 'content-type': type, ...more }, signal: AbortSignal.timeout(ANSWER_MS) };
     const status = await fetch(url, init).then(
       async (response) => {
         await response.text();
@@ -119,6 +131,21 @@ export class Writes {
     const kind = status === null ? 'no answer' : String(status);
     this.#told[kind] = (this.#told[kind] ?? 0) + 1;
     return status;
+  }
+
+  /**
+   * Those of which the report of their upload says why they are not there. An upload that waits for a store that is away reads
+   * its lines later, and a time that has passed by then is refused: that is an answer, and no loss.
+   */
+  async #refused(client: CarillonClient, keys: readonly string[]): Promise<Set<string>> {
+    const uploads = new Set(keys.map((key) => this.#written.get(Number(key.slice('once-'.length)))!.upload));
+    const refused = new Set<string>();
+    for (const name of uploads) {
+      if (name === null) continue;
+      const { errors } = await client.operations.get(name);
+      for (const { jobKey, code } of errors) if (code === 'schedule-impossible' && jobKey) refused.add(jobKey);
+    }
+    return new Set(keys.filter((key) => refused.has(key)));
   }
 
   /** All that is known of a job, for whoever looks for the reason of its loss. */
@@ -145,7 +172,7 @@ export class Writes {
   async #judge(reading: Reading, client: CarillonClient): Promise<WritesVerdict> {
     const seen = await reading.once(ONCE_FROM, ONCE_FROM + this.#next);
     const result = { answered: 0, lost: 0, duplicatedIds: 0, duplicatedCopies: 0, early: 0 };
-    const missing: string[] = [];
+    let missing: string[] = [];
     const nowMs = Date.now();
     const unfired = new Set<string>();
     for (const [number, { dueMs, answered }] of this.#written) {
@@ -153,10 +180,8 @@ export class Writes {
       const fired = seen.get(number);
       if (fired === undefined) {
         if (!answered) continue;
-        if (dueMs <= nowMs) {
-          result.lost += 1;
-          missing.push(`once-${number}`);
-        } else unfired.add(`once-${number}`);
+        if (dueMs <= nowMs) missing.push(`once-${number}`);
+        else unfired.add(`once-${number}`);
         continue;
       }
       if (fired.copies > 1) {
@@ -165,12 +190,15 @@ export class Writes {
       }
       if (fired.atMs < dueMs) result.early += 1;
     }
+    const refused = await this.#refused(client, missing);
+    missing = missing.filter((key) => !refused.has(key));
+    this.#told['line refused later'] = refused.size;
     // A listing is asked for only when all else is well: it costs as many requests as there are pages.
-    if (result.lost === 0) {
+    if (missing.length === 0) {
       for await (const { key } of client.jobs.list({ prefix: 'once-' })) unfired.delete(key);
-      result.lost += unfired.size;
       missing.push(...unfired);
     }
+    result.lost = missing.length;
     const some = missing.slice(0, MISSING_TOLD);
     return { ...result, told: this.#told, missing: await Promise.all(some.map((key) => this.#story(client, key))) };
   }
