@@ -24,7 +24,8 @@ export async function workerMetrics(urls: readonly string[]): Promise<WorkerMetr
 
 export function parseMetrics(texts: readonly string[]): WorkerMetrics {
   const within = new Map<number, number>();
-  let leastProgressMs = Number.POSITIVE_INFINITY;
+  // A worker that gave a slot away still shows how far it had come there: the furthest counts.
+  const progress = new Map<string, number>();
   let published = 0;
   let finished = 0;
   for (const line of texts.flatMap((text) => text.split('\n'))) {
@@ -34,7 +35,7 @@ export function parseMetrics(texts: readonly string[]): WorkerMetrics {
       const bound = text === '+Inf' ? Number.POSITIVE_INFINITY : Number(text);
       within.set(bound, (within.get(bound) ?? 0) + Number(value));
     } else if (name === 'progress_t_ms') {
-      leastProgressMs = Math.min(leastProgressMs, Number(value));
+      progress.set(labels, Math.max(progress.get(labels) ?? 0, Number(value)));
     } else if (name === 'triggers_total' && labels.includes('result="published"')) {
       published += Number(value);
     } else if (name === 'jobs_finished_total') {
@@ -43,6 +44,7 @@ export function parseMetrics(texts: readonly string[]): WorkerMetrics {
   }
   const bounds = [...within.keys()].sort((a, b) => a - b);
   const lateness = { bounds, within: bounds.map((bound) => within.get(bound)!) };
+  const leastProgressMs = Math.min(Number.POSITIVE_INFINITY, ...progress.values());
   return { lateness, leastProgressMs, published, finished };
 }
 

@@ -47,7 +47,8 @@ describe('worker metrics', () => {
   it('adds up all workers and slots', () => {
     const { lateness, leastProgressMs, published } = parseMetrics([text(10), text(30)]);
     expect(lateness).toEqual({ bounds: [10, Number.POSITIVE_INFINITY], within: [40, 80] });
-    expect(leastProgressMs).toBe(1_010);
+    expect(leastProgressMs).toBe(1_030);
+    expect(parseMetrics([text(10), 'carillon_progress_t_ms{slot="a1"} 7']).leastProgressMs).toBe(7);
     expect(published).toBe(80);
   });
 
