@@ -19,7 +19,7 @@ export interface StoresModule {
 /** What a wheel thread is started with. */
 export interface WheelSetup {
   threadStores: ThreadStores;
-  installation: Pick<Installation, 'id' | 'slotsPerSet'>;
+  installation: Pick<Installation, 'id' | 'slotsPerSet'> & Partial<Pick<Installation, 'lanesPerSlot'>>;
   misfireAfterMs: number;
   commitsPerSecond: number;
   /** What the wall clock is off by, in ms. */

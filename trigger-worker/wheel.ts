@@ -27,7 +27,7 @@ export interface WheelContext {
   stores: Stores;
   clock: Clock;
   telemetry: Telemetry;
-  installation: Pick<Installation, 'id' | 'slotsPerSet'>;
+  installation: Pick<Installation, 'id' | 'slotsPerSet'> & Partial<Pick<Installation, 'lanesPerSlot'>>;
   misfireAfterMs: number;
   /** Transactions per second that the wheel may begin for exactly-once slots. */
   commitsPerSecond: number;

@@ -23,7 +23,7 @@ export interface WorkerContext {
   stores: Stores;
   clock: Clock;
   telemetry: Telemetry;
-  installation: Pick<Installation, 'id' | 'slotsPerSet'>;
+  installation: Pick<Installation, 'id' | 'slotsPerSet'> & Partial<Pick<Installation, 'lanesPerSlot'>>;
 }
 
 export interface WorkerOptions {
@@ -129,10 +129,10 @@ class TriggerWorker {
       const trusted = (): boolean => clock.monotonicMs() < this.trustedUntilMs;
       return LocalWheel.open({ ...this.context, misfireAfterMs, commitsPerSecond, trusted });
     }
-    const { id, slotsPerSet } = installation;
+    const { id, slotsPerSet, lanesPerSlot = 1 } = installation;
     const setup = {
       threadStores,
-      installation: { id, slotsPerSet },
+      installation: { id, slotsPerSet, lanesPerSlot },
       misfireAfterMs,
       commitsPerSecond,
       clockOffsetMs,

@@ -49,6 +49,7 @@ export async function commit(slot: SlotState, batch: Batch | null): Promise<void
   try {
     await running;
   } finally {
+    slot.commits += 1;
     if (slot.committing === done) slot.committing = null;
   }
 }

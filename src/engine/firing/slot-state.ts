@@ -20,7 +20,7 @@ export interface SlotOptions {
   stores: Pick<Stores, 'bus' | 'jobs' | 'catalog' | 'shards' | 'triggers'>;
   clock: Clock;
   telemetry: Telemetry;
-  installation: Pick<Installation, 'id' | 'slotsPerSet'>;
+  installation: Pick<Installation, 'id' | 'slotsPerSet'> & Partial<Pick<Installation, 'lanesPerSlot'>>;
   delivery: Delivery;
   slot: number;
   epoch: number;
@@ -74,7 +74,10 @@ export class SlotState {
   readonly clusters = new Map<string, Cluster>();
   readonly missingTopics = new Set<string>();
   holds = new Holds();
-  lane: BusLane | null = null;
+  /** They take turns, so that the marks of one transaction are written before its lane begins another. */
+  lanes: BusLane[] = [];
+  /** Commits so far: whose turn it is. */
+  commits = 0;
   reader: BusReader | null = null;
   /** Messages of the fast path that were read and are not applied yet, in order. */
   readonly unapplied: BusRecord[] = [];
@@ -123,6 +126,11 @@ export class SlotState {
     this.options = options;
     this.name = slotName(options.delivery, options.slot);
     this.partition = slotPartition(options.delivery, options.slot, options.installation.slotsPerSet);
+  }
+
+  /** The lane of the next commit; null: none is open. */
+  get lane(): BusLane | null {
+    return this.lanes[this.commits % this.lanes.length] ?? null;
   }
 
   get running(): boolean {

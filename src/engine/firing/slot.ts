@@ -230,10 +230,10 @@ export class SlotRunner {
       slot.phase = 'closed';
       slot.forget();
     }
-    const { lane, reader } = slot;
-    slot.lane = null;
+    const { lanes, reader } = slot;
+    slot.lanes = [];
     slot.reader = null;
-    await Promise.allSettled([reader?.close(), lane?.close()]);
+    await Promise.allSettled([reader?.close(), ...lanes.map((lane) => lane.close())]);
     slot.phase = 'closed';
   }
 }

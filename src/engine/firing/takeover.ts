@@ -24,6 +24,8 @@ import type { SlotState } from './slot-state.ts';
 const PROGRESS_TAIL = 1_000;
 /** A reader that brings nothing for this long is asked again, in ms. */
 const READ_WAIT_MS = 1_000;
+/** Lanes of an exactly-once slot that take turns: one rests while the other is used. */
+const LANES = 2;
 /** How far back a wheel begins at most, in ms; what is older is due at once, in no order between jobs. */
 const WHEEL_BACK_MS = 86_400_000;
 
@@ -34,15 +36,15 @@ const WHEEL_BACK_MS = 86_400_000;
  * has caught up, so that what a message says about a member overrides what the scan could conclude.
  */
 export async function adopt(slot: SlotState): Promise<void> {
-  const { stores, installation, delivery, slot: number, epoch, incarnation } = slot.options;
+  const { epoch, incarnation } = slot.options;
   const { partition } = slot;
   slot.phase = 'adopting';
-  slot.lane = await stores.bus.lane(laneId(installation.id, delivery, number, 0));
+  await openLanes(slot);
   // An owner that lost its lane takes over again under the same epoch: its former adopt record is no barrier for this one.
   const attempt = randomUUID();
   const value = encodeMessage({ v: 1, epoch, incarnation, attempt } satisfies Adopt);
   const record = { partition, key: ADOPT_KEY, value };
-  await slot.lane.commit([
+  await slot.lane!.commit([
     { topic: TOPICS.progress, messages: [record] },
     { topic: TOPICS.cursors, messages: [record] },
   ]);
@@ -57,6 +59,15 @@ export async function adopt(slot: SlotState): Promise<void> {
   for (const { shard, members } of scanned) if (!shard.lost) await takeUpAll(slot, shard, members);
   if (slot.phase !== 'adopting') return;
   await begin(slot);
+}
+
+/** All lanes that an owner may have used, so that none of it can still commit. */
+async function openLanes(slot: SlotState): Promise<void> {
+  const { stores, installation, delivery, slot: number } = slot.options;
+  const count = delivery === 'exactly-once' ? Math.min(LANES, installation.lanesPerSlot ?? 1) : 1;
+  for (let lane = 0; lane < count; lane += 1) {
+    slot.lanes.push(await stores.bus.lane(laneId(installation.id, delivery, number, lane)));
+  }
 }
 
 /** Reads records up to the own adopt record; answers those before it, or null when another epoch has the slot. */
