@@ -14,6 +14,7 @@ const { values } = parseArgs({
     check: { type: 'boolean', default: false },
     only: { type: 'string' },
     seeds: { type: 'string', default: '100' },
+    from: { type: 'string', default: '1' },
     minutes: { type: 'string', default: '5' },
   },
 });
@@ -54,7 +55,7 @@ function plant(patch: string): { good: boolean; told: string } {
   if (values.check) return { good: true, told: 'it applies' };
   const run = spawnSync(
     process.execPath,
-    ['test/simulation/main.ts', '--seeds', values.seeds, '--minutes', values.minutes, '--dense'],
+    ['test/simulation/main.ts', '--seeds', values.seeds, '--from', values.from, '--minutes', values.minutes, '--dense'],
     { cwd: tree, encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 },
   );
   rmSync(tree, { recursive: true, force: true });
