@@ -106,6 +106,8 @@ function faultyReader(reader: BusReader, process: SimProcess, faults: Faults): B
  */
 class FaultyMember implements GroupMember {
   #member: GroupMember | null = null;
+  /** Where the process leaves in order, and may die before it has. */
+  #leaving: GroupMember | null = null;
   #out = Promise.withResolvers<never>();
   #outside = false;
   #closed = false;
@@ -170,7 +172,7 @@ class FaultyMember implements GroupMember {
 
   /** The broker throws the member out; it comes back when `again` ends (null: never). */
   throwOut(again: Promise<void> | null): void {
-    const member = this.#member;
+    const member = this.#member ?? this.#leaving;
     if (member === null) return;
     this.#member = null;
     this.#outside = true;
@@ -192,6 +194,7 @@ class FaultyMember implements GroupMember {
     this.#closed = true;
     const member = this.#member;
     this.#member = null;
+    this.#leaving = member;
     await member?.close();
     await this.#running;
   }
