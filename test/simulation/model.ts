@@ -32,6 +32,8 @@ export interface Version {
   id: string;
   partition: number;
   offset: number;
+  /** True time at which it came into the topic, in ms. */
+  takenMs: number;
   /** When the applier committed it, and the end of its slot's fast path then; null: not yet. */
   committed: { atMs: number; fastEnd: number } | null;
   /** True time at which its user was told of it. */
@@ -97,8 +99,13 @@ export class Model {
   readonly lives: Life[] = [];
   /** Rises with each change of what is owed. */
   changes = 0;
+  readonly #nowMs: () => number;
   /** Changes whose commit is awaited, by partition, in order. */
   readonly uncommitted = new Map<number, { offset: number; version: Version | null; life: Life }[]>();
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
 
   /** Takes in one record of the changes topic. */
   take(change: Change, partition: number, offset: number): void {
@@ -178,6 +185,7 @@ export class Model {
       id: change.id,
       partition,
       offset,
+      takenMs: this.#nowMs(),
       committed: null,
       answeredMs: Number.POSITIVE_INFINITY,
     };

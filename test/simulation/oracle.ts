@@ -1,5 +1,5 @@
 import { type Change, type CursorRecord, type LogRecord, type ProgressRecord, read } from './forms.ts';
-import { isIn, type Life, Model, owed, type Version } from './model.ts';
+import { isIn, type Life, Model, nextIn, owed, type Version } from './model.ts';
 
 /** Topics and limits as they are documented. */
 const FAST = 'carillon.fast';
@@ -15,6 +15,8 @@ const REPEATS_MS = 45_000;
 const CALM_AFTER_MS = 20_000;
 const LATE_IN_CALM_MS = 1_500;
 
+/** What a takeover and the message of a pause may miss each other by, in ms. */
+const TOLD_LATE_MS = 5_000;
 /** A topic that is missing may be noticed, and a run may be taken up, so much later, in ms. */
 const MISSING_AROUND_MS = 45_000;
 
@@ -38,6 +40,8 @@ interface SlotHistory {
   o: number;
   /** T and O as they rose, with the true time; the lives of the slot that are not wholly checked are looked up in it. */
   adoptedT: Map<number, number>;
+  /** True time of the last takeover, in ms. */
+  adoptedMs: number;
   cursors: Map<string, CursorRecord>;
 }
 
@@ -46,7 +50,7 @@ interface SlotHistory {
  * should be there it knows from the changes topic by arithmetic.
  */
 export class Oracle {
-  readonly model = new Model();
+  readonly model: Model;
   readonly #options: OracleOptions;
   readonly #slots = new Map<number, SlotHistory>();
   readonly #slotOfShard = new Map<number, number>();
@@ -62,6 +66,7 @@ export class Oracle {
 
   constructor(options: OracleOptions) {
     this.#options = options;
+    this.model = new Model(options.nowMs);
   }
 
   get #wallMs(): number {
@@ -75,7 +80,7 @@ export class Oracle {
   #slot(partition: number): SlotHistory {
     let slot = this.#slots.get(partition);
     if (slot === undefined) {
-      slot = { epoch: 0, t: 0, o: 0, adoptedT: new Map(), cursors: new Map() };
+      slot = { epoch: 0, t: 0, o: 0, adoptedT: new Map(), adoptedMs: Number.NEGATIVE_INFINITY, cursors: new Map() };
       this.#slots.set(partition, slot);
     }
     return slot;
@@ -153,6 +158,20 @@ export class Oracle {
       if (version === null) continue;
       const slot = this.slotOf(life.places.at(-1) ?? '');
       version.committed = { atMs: this.#options.nowMs(), fastEnd: this.#fastEnds.get(slot) ?? 0 };
+      if (version.grid === null) this.#toldLate(life, version, slot);
+    }
+  }
+
+  /**
+   * A stated limit: an owner that took the slot over between a pause and the message that tells of it has never seen the job, and
+   * cannot know whether what came after the pause was published; a resume may leave it out.
+   */
+  #toldLate(life: Life, version: Version, slot: number): void {
+    const before = life.versions[life.versions.indexOf(version) - 1];
+    if (before?.grid == null || this.#slot(slot).adoptedMs < version.takenMs - TOLD_LATE_MS) return;
+    const untilMs = this.#wallMs + TOLD_LATE_MS;
+    for (let at = nextIn(before.grid, version.cutMs); at !== null && at <= untilMs; at = nextIn(before.grid, at)) {
+      if (!life.published.has(at)) life.optional.add(at);
     }
   }
 
@@ -174,6 +193,7 @@ export class Oracle {
     if (key === 'adopt') {
       // One that comes too late may still write this record, sees a higher epoch before it, and gives up.
       slot.adoptedT.set(epoch, slot.t);
+      slot.adoptedMs = this.#options.nowMs();
       slot.epoch = Math.max(slot.epoch, epoch);
       return;
     }
