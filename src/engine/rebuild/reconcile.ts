@@ -165,8 +165,10 @@ export class Reconciler {
       untold.delete(number);
       if (updatedMs >= pass.begunMs - YOUNG_MS) pass.quiet = false;
     }
+    // Of finished and failed jobs the recorder leaves nothing in the trigger store.
     const old = page.filter(
-      ({ state, updatedMs }) => state !== 'finished' && (pass.hurried || updatedMs < nowMs - YOUNG_MS),
+      ({ state, updatedMs }) =>
+        state !== 'finished' && state !== 'error' && (pass.hurried || updatedMs < nowMs - YOUNG_MS),
     );
     const expected = old.map(({ number, version, state }) => ({ number, version, member: state === 'enabled' }));
     const differ = await slot.options.stores.triggers.compare(shard.id, expected);

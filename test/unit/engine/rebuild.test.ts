@@ -166,6 +166,27 @@ describe.each(['at-least-once', 'exactly-once'] as const)('reconcile, %s', (deli
     expect(world.told.of('drift_total')).toBe(1);
   });
 
+  test('jobs that ended, failed, are paused or young are no drift', async () => {
+    const world = await twoShards(delivery);
+    await world.put('over', { schedule: once(T0 + 2_000) });
+    await world.put('paused', { schedule: rate(1_000), state: 'paused' });
+    const bad = await world.put('bad', { schedule: once(T0 + 60_000) });
+    const stored = {
+      ...bad,
+      version: 2,
+      schedule: { kind: 'cron' as const, expression: '0 0 * * *', zone: 'No/Where' },
+    };
+    await world.stores.jobs.replaceMany([{ job: stored, expected: { version: 1, offset: bad.position.offset } }]);
+    const record = encodeRecord(recordOf(stored));
+    await world.stores.triggers.add(0, [{ number: bad.number, version: 2, score: T0 + 3_000, record }]);
+    const runner = await world.adopted();
+    await world.run(runner, 1_000_000, 5_000);
+    expect((await world.stores.jobs.get('c', 'bad'))?.state).toBe('error');
+    expect((await world.stores.jobs.get('c', 'over'))?.state).toBe('finished');
+    expect(world.told.of('jobs_compared_total')).toBeGreaterThan(5);
+    expect(world.told.of('drift_total')).toBe(0);
+  });
+
   test('a member that no job has goes, and never fires', async () => {
     const world = await twoShards(delivery);
     const runner = await world.adopted();
