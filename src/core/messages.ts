@@ -149,11 +149,10 @@ export interface Cursor {
 export const PROGRESS_KEY = 'progress';
 export const ADOPT_KEY = 'adopt';
 
-const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 export function encodeMessage(message: Change | Answer | FastMessage | Progress | Adopt | Cursor): Uint8Array {
-  return encoder.encode(JSON.stringify(message));
+  return Buffer.from(JSON.stringify(message));
 }
 
 /** Decodes what `encodeMessage` made; null for bytes of another form, which the reader counts and leaves. */

@@ -7,7 +7,6 @@ import type { CalendarDefinition } from './schedule/types.ts';
  * fixed order, which is a third shorter than an object; the first element is the version of the form.
  */
 const FORM = 1;
-const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 /** `calendars` holds the definitions of those that the bounds name; a job without calendars has none in its record. */
@@ -18,7 +17,8 @@ export function recordOf(job: Job, calendars?: Record<string, CalendarDefinition
 }
 
 export function encodeRecord(r: JobRecord): Uint8Array {
-  return encoder.encode(
+  // A Buffer of the pool: records are small and many, and a buffer of its own for each costs more than its bytes.
+  return Buffer.from(
     JSON.stringify([
       FORM,
       r.version,

@@ -16,7 +16,7 @@ import { ShardSlots } from './change/shard-slots.ts';
 import { type AppliedMessages, messagesFor, together } from './change/tell.ts';
 import { Tombstones } from './change/tombstones.ts';
 import { ClusterNames, groupByJob, type Work } from './change/work.ts';
-import { calendarsNow, writeJobs } from './change/write-jobs.ts';
+import { calendarsNow, JobWriter } from './change/write-jobs.ts';
 
 export interface ApplierDeps {
   jobs: JobStore;
@@ -40,7 +40,9 @@ export interface ChangesBatch {
 }
 
 /** Changes of one round, but one batch at least: bounds the memory of a round and the time until its first answer. */
-const ROUND_CHANGES = 8_000;
+const ROUND_CHANGES = 4_000;
+/** Rounds that are stored side by side: while one waits for the stores the other is decided. */
+const ROUNDS_MOST = 2;
 
 interface Waiting extends ChangesBatch {
   resolve: () => void;
@@ -62,23 +64,25 @@ interface Stored {
  * counts. A partition has one batch at a time.
  *
  * Batches of different partitions have no job in common, so those that wait share a round: one question to each store, one
- * transaction. While a round is committed the next one is stored. A round that fails is done again batch by batch, so that
- * what is wrong with one partition stops no other.
+ * transaction. Two rounds are stored at a time, while others are committed. A round that fails is done again batch by batch,
+ * so that what is wrong with one partition stops no other.
  */
 export class Applier {
   readonly #deps: ApplierDeps;
   readonly #lanes = new Lanes();
   readonly #places: Places;
+  readonly #writer: JobWriter;
   readonly #clusters: ClusterNames;
   readonly #slots: ShardSlots;
   readonly #tombstones = new Map<number, Tombstones>();
   /** At most one for each partition. */
   readonly #waiting: Waiting[] = [];
-  #running = false;
+  #rounds = 0;
 
   constructor(deps: ApplierDeps) {
     this.#deps = deps;
     this.#places = new Places(deps.shards, deps.clock, (error) => this.#tell('places were not given back', error));
+    this.#writer = new JobWriter(deps.jobs, deps.catalog, this.#places);
     this.#clusters = new ClusterNames(deps.catalog);
     this.#slots = new ShardSlots(deps.shards, deps.slotsPerSet);
   }
@@ -108,13 +112,13 @@ export class Applier {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#waiting.push({ ...batch, resolve, reject });
     this.#deps.telemetry.gauge('applier_batches_waiting', this.#waiting.length);
-    if (!this.#running) void this.#rounds();
+    if (this.#rounds < ROUNDS_MOST) void this.#work();
     return promise;
   }
 
-  /** It never rejects: what goes wrong is told to whoever gave the batch. */
-  async #rounds(): Promise<void> {
-    this.#running = true;
+  /** Rounds one after the other while any batch waits. It never rejects: what goes wrong is told to whoever gave the batch. */
+  async #work(): Promise<void> {
+    this.#rounds += 1;
     // Partitions whose records came in one answer of the bus hand them over one after the other.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
@@ -122,7 +126,7 @@ export class Applier {
       this.#deps.telemetry.gauge('applier_batches_waiting', this.#waiting.length);
       await this.#round(batches);
     }
-    this.#running = false;
+    this.#rounds -= 1;
   }
 
   #take(): Waiting[] {
@@ -144,7 +148,7 @@ export class Applier {
   }
 
   async #store(batches: readonly Waiting[]): Promise<Stored[]> {
-    const { jobs, catalog, triggers, operations, clock, telemetry, answersPartitions } = this.#deps;
+    const { catalog, triggers, operations, clock, telemetry, answersPartitions } = this.#deps;
     const grouped: { batch: Waiting; works: Work[] }[] = [];
     for (const batch of batches) {
       const works = await groupByJob(batch.partition, batch.records, this.#clusters, telemetry);
@@ -152,7 +156,7 @@ export class Applier {
     }
     const all = grouped.flatMap(({ works }) => works);
     const isOver = (): boolean => batches.some(({ signal }) => signal.aborted);
-    await writeJobs(all, { jobs, catalog, places: this.#places, nowMs: clock.wallMs(), isOver });
+    await this.#writer.write(all, { nowMs: clock.wallMs(), isOver });
     // Calendars are read again now that the jobs are stored. Whoever changes one lists its jobs after that: either this
     // read sees the new calendar, or that list has the job.
     const now = await calendarsNow(all, catalog);
@@ -205,12 +209,15 @@ export class Applier {
    */
   #done({ batch, works, offset }: Stored): void {
     const { telemetry } = this.#deps;
+    const counts = new Map<string, number>();
     for (const { sequence } of works) {
       for (const { outcome, ended } of sequence.done) {
-        telemetry.count('changes_applied_total', { result: outcome.ok ? outcome.result : outcome.code });
+        const result = outcome.ok ? outcome.result : outcome.code;
+        counts.set(result, (counts.get(result) ?? 0) + 1);
         this.#places.free(ended);
       }
     }
+    for (const [result, n] of counts) telemetry.count('changes_applied_total', { result }, n);
     batch.resolve();
     this.#tombstones
       .get(batch.partition)

@@ -27,6 +27,11 @@ export function isDuplicateKey(error: unknown): boolean {
   return error instanceof MongoServerError && error.code === DUPLICATE_KEY;
 }
 
+/** Whether one failure of an insert says that the `_id` exists already, and not that another unique index kept it out. */
+export function idExists({ code, errmsg }: { code: number; errmsg?: string | undefined }): boolean {
+  return code === DUPLICATE_KEY && errmsg !== undefined && OF_ID.test(errmsg);
+}
+
 /**
  * Indexes of the documents of an unordered insertMany whose `_id` exists already. Any other failure is thrown on: one more
  * unique index that keeps a document out is a fault, and a write that no majority confirmed is not known to stand.
@@ -34,9 +39,7 @@ export function isDuplicateKey(error: unknown): boolean {
 export function keptOut(error: unknown): number[] {
   if (!(error instanceof MongoBulkWriteError) || error.result.getWriteConcernError() !== undefined) throw error;
   const failures = [error.writeErrors].flat();
-  const byId = failures.filter(
-    ({ code, errmsg }) => code === DUPLICATE_KEY && errmsg !== undefined && OF_ID.test(errmsg),
-  );
+  const byId = failures.filter(idExists);
   if (byId.length === 0 || byId.length < failures.length) throw error;
   return byId.map((failure) => failure.index);
 }

@@ -2,7 +2,7 @@ import { type Collection, type Db, type Filter, type IndexDescription, ObjectId 
 import { carillonError } from '../../core/errors.ts';
 import type { Job, JobState } from '../../core/job.ts';
 import type { JobQuery, JobStore, JobUse, JobVersion } from '../../ports/job-store.ts';
-import { keptOut } from './errors.ts';
+import { insertDocuments } from './insert.ts';
 import { fromDocument, type JobDocument, jobId, toDocument } from './job-document.ts';
 
 export const JOBS = 'jobs';
@@ -55,12 +55,8 @@ export function mongoJobStore(db: Db): JobStore {
     async insertMany(given): Promise<boolean[]> {
       const inserted = given.map(() => true);
       if (given.length === 0) return inserted;
-      try {
-        const documents = given.map((job) => toDocument(job));
-        await jobs.insertMany(documents, { ordered: false });
-      } catch (error) {
-        for (const index of keptOut(error)) inserted[index] = false;
-      }
+      const documents = given.map((job) => toDocument(job));
+      for (const index of await insertDocuments(db, jobs, documents)) inserted[index] = false;
       return inserted;
     },
 

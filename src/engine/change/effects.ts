@@ -72,7 +72,7 @@ function asWritten({ stored }: Sequence, final: Job): Job {
 
 /** The runs by hand in a sequence; each goes to the owner, whatever H is. */
 export function firesOf({ done, final }: Sequence, calendars: Calendars): { shard: number; message: FastMessage }[] {
-  if (final === null) return [];
+  if (final === null || !done.some(({ change }) => change.action.kind === 'fire')) return [];
   return done.flatMap(({ change, outcome, repeated }) => {
     if (change.action.kind !== 'fire' || repeated || !outcome.ok || outcome.result !== 'fired') return [];
     const { shard, number, version, cutMs } = final;

@@ -24,6 +24,28 @@ interface Block {
   end: number;
 }
 
+/** The places of one round. */
+export class HeldPlaces {
+  readonly blocks: Block[] = [];
+
+  /** One of them, or null. */
+  take(): Place | null {
+    const [block] = this.blocks;
+    if (block === undefined) return null;
+    const { shard, next: number } = block;
+    block.next += 1;
+    if (block.next === block.end) this.blocks.shift();
+    return { shard, number };
+  }
+
+  /** Takes a place back that was never written anywhere. */
+  putBack({ shard, number }: Place): void {
+    const last = this.blocks.at(-1);
+    if (last?.shard === shard && last.end === number) last.end += 1;
+    else this.blocks.push({ shard, next: number, end: number + 1 });
+  }
+}
+
 /**
  * Places for the new jobs of one process, taken in blocks and held in memory; what is left at the end is given back. Numbers
  * are never used again, places are. A crash leaves the shards with a few jobs more in their counts than they have.
@@ -48,22 +70,34 @@ export class Places {
   }
 
   /**
-   * Holds at least `wanted` places of a delivery, or as many as there are after a bounded wait.
+   * Takes `wanted` places of a delivery for one round, or as many as there are after a bounded wait; what it leaves is to be
+   * released. Rounds that run side by side have places of their own.
+   *
    * @throws `unavailable` when `isOver` says that whoever wants them has lost the right to
    */
-  async hold(delivery: Delivery, wanted: number, isOver: () => boolean): Promise<void> {
-    if (wanted === 0) return;
+  async hold(delivery: Delivery, wanted: number, isOver: () => boolean): Promise<HeldPlaces> {
+    const held = new HeldPlaces();
+    if (wanted === 0) return held;
+    try {
+      await this.#fill(held, delivery, wanted, isOver);
+      return held;
+    } catch (error) {
+      this.release(delivery, held);
+      throw error;
+    }
+  }
+
+  async #fill(held: HeldPlaces, delivery: Delivery, wanted: number, isOver: () => boolean): Promise<void> {
     await this.#leaveDraining();
-    const blocks = this.#blocks[delivery];
-    let missing = wanted - blocks.reduce((sum, { next, end }) => sum + end - next, 0);
     const endMs = this.#clock.monotonicMs() + CAPACITY_WAIT_MS;
-    while (missing > 0 && !isOver()) {
+    for (let missing = wanted; !isOver(); ) {
+      missing -= this.#move(delivery, missing, held);
+      if (missing === 0) return;
       const asked = Math.min(BLOCK_MOST, Math.max(missing, this.#size));
       const block = await this.#shards.takePlaces(delivery, asked, LIMITS.shardJobs);
       if (block !== null) {
         const { shard, firstNumber, count } = block;
-        blocks.push({ shard, next: firstNumber, end: firstNumber + count });
-        missing -= count;
+        this.#blocks[delivery].push({ shard, next: firstNumber, end: firstNumber + count });
         this.#size = Math.min(BLOCK_MOST, this.#size * 2);
         continue;
       }
@@ -76,25 +110,27 @@ export class Places {
       await this.#clock.sleep(CAPACITY_ASK_MS);
     }
     // Whoever has the partition now decides; refusing for want of places would be a wrong answer.
-    if (isOver()) throw carillonError('unavailable', 'the partition was taken away while it waited for places');
+    throw carillonError('unavailable', 'the partition was taken away while it waited for places');
   }
 
-  /** One of the places held, or null. */
-  take(delivery: Delivery): Place | null {
-    const [block] = this.#blocks[delivery];
-    if (block === undefined) return null;
-    const { shard, next: number } = block;
-    block.next += 1;
-    if (block.next === block.end) this.#blocks[delivery].shift();
-    return { shard, number };
-  }
-
-  /** Takes a place back that was never written anywhere. */
-  putBack(delivery: Delivery, { shard, number }: Place): void {
+  /** Moves up to `most` of the places at hand; answers how many. */
+  #move(delivery: Delivery, most: number, held: HeldPlaces): number {
     const blocks = this.#blocks[delivery];
-    const last = blocks.at(-1);
-    if (last?.shard === shard && last.end === number) last.end += 1;
-    else blocks.push({ shard, next: number, end: number + 1 });
+    let moved = 0;
+    while (moved < most && blocks.length > 0) {
+      const block = blocks[0]!;
+      const end = Math.min(block.end, block.next + most - moved);
+      held.blocks.push({ ...block, end });
+      moved += end - block.next;
+      block.next = end;
+      if (block.next === block.end) blocks.shift();
+    }
+    return moved;
+  }
+
+  /** Takes back what a round has not used. */
+  release(delivery: Delivery, { blocks }: HeldPlaces): void {
+    this.#blocks[delivery].unshift(...blocks.splice(0));
   }
 
   /** Notes jobs that have left their shards for good. */

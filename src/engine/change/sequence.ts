@@ -169,8 +169,10 @@ function withReplay(job: Job, done: readonly ChangeDone[], former: Former, left:
   const outcomes = done
     .filter(({ offset }) => offset < job.position.offset)
     .map(({ offset, outcome, repeated }) => ({ offset, outcome, ...(repeated ? { repeated } : {}) }));
+  const plain = outcomes.length === 0 && left.length === 0 && former.version === 0 && !tell;
+  if (plain && job.replay === undefined) return job;
   const { replay: _, ...rest } = job;
-  if (outcomes.length === 0 && left.length === 0 && former.version === 0 && !tell) return rest;
+  if (plain) return rest;
   const replay: ChangeReplay = {
     formerVersion: former.version,
     former: former.records,

@@ -4,50 +4,109 @@ import { changeKey } from '../../core/messages.ts';
 import type { CatalogStore } from '../../ports/catalog-store.ts';
 import type { JobStore } from '../../ports/job-store.ts';
 import { Calendars } from './calendars.ts';
-import type { Places } from './places.ts';
+import { HeldPlaces, type Places } from './places.ts';
 import { applyInOrder } from './sequence.ts';
 import type { Work } from './work.ts';
 
 /** Rounds in which writes that lost a race are decided again; more means that another applier works on this partition. */
 const WRITE_ROUNDS = 5;
-/** Keys of one question to the job store, and documents of one write. */
-const JOBS_AT_ONCE = 5_000;
+/** Keys of one question to the job store. */
+const KEYS_AT_ONCE = 5_000;
+/** Documents of one write: several are under way at once, so that the store works on one while the next is made. */
+const JOBS_AT_ONCE = 2_000;
+
+/** From so many on, keys that a batch puts are inserted without a look whether they are there. */
+const BLIND_FROM = 32;
 
 export interface WriteContext {
-  jobs: JobStore;
-  catalog: CatalogStore;
-  places: Places;
   /** UTC ms. */
   nowMs: number;
   /** Whether a partition of these works was taken away. */
   isOver: () => boolean;
 }
 
-/** Decides all works and writes their documents; those that lost a race are read and decided again. */
-export async function writeJobs(works: readonly Work[], context: WriteContext): Promise<void> {
-  const { jobs, catalog, places, nowMs, isOver } = context;
-  let open = works.filter(({ cluster }) => cluster !== null);
-  for (let round = 0; open.length > 0; round++) {
-    if (round === WRITE_ROUNDS) {
-      throw carillonError('unavailable', 'jobs change under their applier; the batch is repeated');
-    }
-    const stored = await read(open, jobs);
-    const used = open.some(({ records }) => records.some(saysCalendars)) || [...stored.values()].some(hasCalendars);
-    const calendars = new Calendars(used ? await catalog.calendars() : []);
-    for (const [delivery, wanted] of Object.entries(placesFor(open, stored))) {
-      await places.hold(delivery as Delivery, wanted, isOver);
-    }
-    for (const work of open) {
-      const { name, delivery } = work.cluster!;
-      work.sequence = applyInOrder(stored.get(changeKey(name, work.key)) ?? null, work.records, {
-        partition: work.partition,
-        calendars,
-        nowMs,
-        takePlace: (): Place | null => places.take(delivery),
-      });
-    }
-    open = await store(open, jobs);
+/**
+ * Decides works and writes their documents. Where a batch puts many jobs they are taken for new ones, as long as most of
+ * them were new the last time: they are decided and inserted without being read, the unique key is the guard, and only those
+ * that are there already are read and decided again. (m: a read of 5,000 keys that are not there costs a third of their
+ * insertion.)
+ */
+export class JobWriter {
+  readonly #jobs: JobStore;
+  readonly #catalog: CatalogStore;
+  readonly #places: Places;
+  #mostAreNew = true;
+
+  constructor(jobs: JobStore, catalog: CatalogStore, places: Places) {
+    this.#jobs = jobs;
+    this.#catalog = catalog;
+    this.#places = places;
   }
+
+  /** Works that lost a race are read and decided again. */
+  async write(works: readonly Work[], context: WriteContext): Promise<void> {
+    let open = works.filter(({ cluster }) => cluster !== null);
+    const puts = open.filter(beginsWithPut);
+    const blind = new Set(this.#mostAreNew && puts.length >= BLIND_FROM ? puts : []);
+    open = await this.#round(open, blind, context);
+    if (puts.length >= BLIND_FROM) {
+      const again = new Set(open);
+      const known = puts.filter((work) => (blind.has(work) ? again.has(work) : work.sequence.stored !== null));
+      this.#mostAreNew = known.length * 2 <= puts.length;
+    }
+    for (let round = 1; open.length > 0; round++) {
+      if (round === WRITE_ROUNDS) {
+        throw carillonError('unavailable', 'jobs change under their applier; the batch is repeated');
+      }
+      open = await this.#round(open, NONE, context);
+    }
+  }
+
+  /** Answers the works that have to be done again. */
+  async #round(works: readonly Work[], blind: ReadonlySet<Work>, context: WriteContext): Promise<Work[]> {
+    const { nowMs, isOver } = context;
+    const asked = blind.size === 0 ? works : works.filter((work) => !blind.has(work));
+    const stored = await read(asked, this.#jobs);
+    const used = works.some(({ records }) => records.some(saysCalendars)) || [...stored.values()].some(hasCalendars);
+    const calendars = new Calendars(used ? await this.#catalog.calendars() : []);
+    const wanted = placesFor(works, stored);
+    const held = { 'at-least-once': new HeldPlaces(), 'exactly-once': new HeldPlaces() };
+    try {
+      for (const delivery of DELIVERIES) held[delivery] = await this.#places.hold(delivery, wanted[delivery], isOver);
+      const taken = new Map<Work, Place[]>();
+      for (const work of works) {
+        const { name, delivery } = work.cluster!;
+        work.sequence = applyInOrder(stored.get(changeKey(name, work.key)) ?? null, work.records, {
+          partition: work.partition,
+          calendars,
+          nowMs,
+          takePlace: (): Place | null => {
+            const place = held[delivery].take();
+            if (place !== null && blind.has(work)) taken.set(work, [...(taken.get(work) ?? []), place]);
+            return place;
+          },
+        });
+      }
+      const lost = new Set(await store(works, this.#jobs));
+      for (const work of blind) {
+        // What was refused may be right for a job that is there.
+        if (work.sequence.final === null) lost.add(work);
+        if (!lost.has(work)) continue;
+        for (const place of taken.get(work) ?? []) held[work.cluster!.delivery].putBack(place);
+      }
+      return [...lost];
+    } finally {
+      for (const delivery of DELIVERIES) this.#places.release(delivery, held[delivery]);
+    }
+  }
+}
+
+const DELIVERIES = ['at-least-once', 'exactly-once'] as const satisfies readonly Delivery[];
+const NONE: ReadonlySet<Work> = new Set();
+
+function beginsWithPut({ records }: Work): boolean {
+  const { action, ifVersion } = records[0]!.change;
+  return action.kind === 'put' && action.onlyIf !== 'present' && ifVersion === undefined;
 }
 
 /** The calendars that stored works use, as they stand now; none are read where none are used. */
@@ -67,8 +126,8 @@ function saysCalendars({ change: { action } }: Work['records'][number]): boolean
 
 async function read(works: readonly Work[], jobs: JobStore): Promise<Map<string, Job>> {
   const found = new Map<string, Job>();
-  for (let from = 0; from < works.length; from += JOBS_AT_ONCE) {
-    const keys = works.slice(from, from + JOBS_AT_ONCE).map(({ cluster, key }) => ({ cluster: cluster!.name, key }));
+  for (let from = 0; from < works.length; from += KEYS_AT_ONCE) {
+    const keys = works.slice(from, from + KEYS_AT_ONCE).map(({ cluster, key }) => ({ cluster: cluster!.name, key }));
     for (const job of await jobs.getMany(keys)) found.set(changeKey(job.cluster, job.key), job);
   }
   return found;
@@ -92,24 +151,26 @@ function placesFor(works: readonly Work[], stored: ReadonlyMap<string, Job>): Re
 /** Writes the documents; answers the works whose write lost a race. */
 async function store(works: readonly Work[], jobs: JobStore): Promise<Work[]> {
   const changed = works.filter(({ sequence }) => sequence.final !== sequence.stored);
-  const lost: Work[] = [];
-  for (let from = 0; from < changed.length; from += JOBS_AT_ONCE) {
-    const part = changed.slice(from, from + JOBS_AT_ONCE);
-    const inserts = part.filter(({ sequence }) => sequence.stored === null);
-    const replaces = part.filter(({ sequence }) => sequence.stored !== null);
-    if (inserts.length > 0) {
-      const went = await jobs.insertMany(inserts.map(({ sequence }) => sequence.final!));
-      lost.push(...inserts.filter((_, index) => !went[index]));
-    }
-    if (replaces.length > 0) {
-      const went = await jobs.replaceMany(
-        replaces.map(({ sequence: { final, stored } }) => ({
-          job: final!,
-          expected: { version: stored!.version, offset: stored!.position.offset },
-        })),
-      );
-      lost.push(...replaces.filter((_, index) => !went[index]));
-    }
+  const inserts = changed.filter(({ sequence }) => sequence.stored === null);
+  const replaces = changed.filter(({ sequence }) => sequence.stored !== null);
+  const insert = (part: readonly Work[]) => jobs.insertMany(part.map(({ sequence }) => sequence.final!));
+  const replace = (part: readonly Work[]) =>
+    jobs.replaceMany(
+      part.map(({ sequence: { final, stored } }) => ({
+        job: final!,
+        expected: { version: stored!.version, offset: stored!.position.offset },
+      })),
+    );
+  const lost = await Promise.all([...inParts(inserts, insert), ...inParts(replaces, replace)]);
+  return lost.flat();
+}
+
+/** One write for each part; each answers those that did not go in. */
+function inParts(works: readonly Work[], write: (part: readonly Work[]) => Promise<boolean[]>): Promise<Work[]>[] {
+  const writes: Promise<Work[]>[] = [];
+  for (let from = 0; from < works.length; from += JOBS_AT_ONCE) {
+    const part = works.slice(from, from + JOBS_AT_ONCE);
+    writes.push(write(part).then((went) => part.filter((_, index) => !went[index])));
   }
-  return lost;
+  return writes;
 }

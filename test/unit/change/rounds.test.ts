@@ -171,6 +171,51 @@ describe('a round of the applier', () => {
   });
 });
 
+describe('a batch that puts many jobs', () => {
+  const keys = Array.from({ length: 50 }, (_, i) => `k${i}`);
+  const puts = (action = daily): Change[] => keys.map((key) => change(action, { key, replyTo: 'api' }));
+  const results = (all: Answer[]): string[] => all.map(({ outcome }) => (outcome.ok ? outcome.result : outcome.code));
+
+  it('inserts them unread, and reads only those that were there', async () => {
+    const { apply, take, stores, answers } = await opened();
+    await apply(0, change(daily, { key: 'k7' }));
+    take();
+    await apply(0, ...puts(), change({ kind: 'pause' }, { key: 'k3', replyTo: 'api' }));
+    expect(take().filter((call) => call.startsWith('jobs.'))).toEqual(['jobs.insertMany', 'jobs.getMany']);
+    const expected: string[] = keys.map((key) => (key === 'k7' ? 'unchanged' : 'created'));
+    expected.splice(4, 0, 'updated');
+    expect(results(await answers())).toEqual(expected);
+    expect(await stores.jobs.get('team', 'k3')).toMatchObject({ version: 2, state: 'paused' });
+  });
+
+  it('reads first where most were there the last time, and takes no place for them', async () => {
+    const { apply, take, stores, applier } = await opened();
+    await apply(0, ...puts());
+    await apply(0, ...puts());
+    take();
+    await apply(0, ...puts());
+    expect(take().filter((call) => call.startsWith('jobs.'))).toEqual(['jobs.getMany']);
+    const later = keys.map((key) => change(daily, { key: `new ${key}` }));
+    await apply(0, ...later);
+    expect(take().filter((call) => call.startsWith('jobs.'))).toEqual(['jobs.getMany', 'jobs.insertMany']);
+    await apply(0, ...later.map((one) => ({ ...one, id: `${one.id} more`, key: `more ${one.key}` })));
+    expect(take().filter((call) => call.startsWith('jobs.'))).toEqual(['jobs.insertMany']);
+    for (const partition of [0, 1, 2]) await applier.close(partition);
+    expect((await stores.shards.shards())[0]!.jobs).toBe(3 * keys.length);
+    const numbers = (await stores.jobs.byShard(0, 0, 1_000)).map(({ number }) => number);
+    expect(new Set(numbers).size).toBe(3 * keys.length);
+  });
+
+  it('decides what a new job may not be, and one that is there may, over the job that is there', async () => {
+    const { apply, answers } = await opened();
+    const passing = put({ schedule: { kind: 'once', atMs: NOON + 60_000 } });
+    await apply(0, ...puts(passing));
+    const atMs = NOON + 120_000;
+    await apply(0, ...puts(passing).map((one) => ({ ...one, atMs })));
+    expect(new Set(results(await answers()).slice(keys.length))).toEqual(new Set(['unchanged']));
+  });
+});
+
 describe('an answer', () => {
   it('has the job as each change left it where that was wanted, and as large as an answer may be', async () => {
     const { apply, answers } = await opened();

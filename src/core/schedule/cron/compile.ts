@@ -5,12 +5,35 @@ import { CronTimes } from './cron.ts';
 import { cronFields, parseCron } from './parse.ts';
 
 /**
- * Compiled crons of one generation, about 3 kB each. When the young generation is full it becomes the old one, which is
- * forgotten but for what is asked for again: the recently used ones stay, without any work per use.
+ * Compiled crons, about 3 kB each. When the young generation is full it becomes the old one, which is forgotten but for what
+ * is asked for again: the recently used ones stay, without any work per use.
  */
+class Generations {
+  #young = new Map<string, CronTimes>();
+  #old = new Map<string, CronTimes>();
+
+  recall(key: string): CronTimes | undefined {
+    const recent = this.#young.get(key);
+    if (recent !== undefined) return recent;
+    const known = this.#old.get(key);
+    if (known !== undefined) this.keep(key, known);
+    return known;
+  }
+
+  keep(key: string, compiled: CronTimes): void {
+    if (this.#young.size >= GENERATION) {
+      this.#old = this.#young;
+      this.#young = new Map();
+    }
+    this.#young.set(key, compiled);
+  }
+}
+
 const GENERATION = 4_096;
-let young = new Map<string, CronTimes>();
-let old = new Map<string, CronTimes>();
+/** By what they compute. */
+const bySense = new Generations();
+/** By what was said, without `H`: the quick way, on which no text is taken apart. */
+const byText = new Generations();
 
 /**
  * The occurrences of a cron schedule. All jobs whose fields (after `H` was chosen), zone and policies are equal share one
@@ -23,20 +46,29 @@ let old = new Map<string, CronTimes>();
  * @param seed the job's key, which `H` is chosen by
  * @throws CarillonError `schedule-invalid`, `schedule-impossible`, `zone-unknown`
  */
-export function compileCron(
+export function compileCron(schedule: CronSchedule, seed: string | undefined): CronTimes {
+  const { expression, zone, gap, overlap } = schedule;
+  // `H` stands for itself; an `h` of a name, as in `thu`, only misses the quick way.
+  if (HASHED.test(expression)) return compiledBySense(schedule, seed);
+  const said = `${expression}\n${zone ?? ''}\n${gap ?? ''}\n${overlap ?? ''}`;
+  const known = byText.recall(said);
+  if (known !== undefined) return known;
+  const compiled = compiledBySense(schedule, seed);
+  byText.keep(said, compiled);
+  return compiled;
+}
+
+const HASHED = /h/i;
+
+function compiledBySense(
   { expression, zone: zoneName, gap, overlap }: CronSchedule,
   seed: string | undefined,
 ): CronTimes {
   const texts = cronFields(expression, seed);
   const zone = zoneOf(zoneName);
   const key = `${zone.name}\n${gap ?? 'fire-after'}\n${overlap ?? 'auto'}\n${texts.join(' ')}`;
-  const recent = young.get(key);
-  if (recent) return recent;
-  const known = old.get(key);
-  if (known) {
-    keep(key, known);
-    return known;
-  }
+  const known = bySense.recall(key);
+  if (known !== undefined) return known;
   const fields = parseCron(texts);
   const fireAfter = fields.fixedTime && gap !== 'skip';
   const freshOnly = overlap === 'first' || (overlap !== 'both' && fields.fixedTime);
@@ -51,14 +83,6 @@ export function compileCron(
       },
     );
   }
-  keep(key, compiled);
+  bySense.keep(key, compiled);
   return compiled;
-}
-
-function keep(key: string, compiled: CronTimes): void {
-  if (young.size >= GENERATION) {
-    old = young;
-    young = new Map();
-  }
-  young.set(key, compiled);
 }
