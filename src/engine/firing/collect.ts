@@ -76,7 +76,7 @@ function takeOrKeep(slot: SlotState, batch: Batch, entry: number, nowMs: number)
 function takePlain(slot: SlotState, batch: Batch, entry: number, nowMs: number): boolean {
   const { entries } = slot;
   const plan = entries.plan[entry]!;
-  if (plan === null || slot.missingTopics.size > 0) return false;
+  if (plan === null || (slot.missingTopics.size > 0 && slot.missingTopics.has(plan.topic))) return false;
   const effectiveMs = entries.effectiveMs[entry]!;
   if (effectiveMs > nowMs || effectiveMs < nowMs - slot.options.misfireAfterMs) return false;
   const nominalMs = entries.nominalMs[entry]!;

@@ -1,0 +1,39 @@
+import { describe, expect, test } from 'vitest';
+import { T0, World } from './world.ts';
+
+const JOBS = 300;
+
+/** 1 % of the jobs go to a topic that is missing, another 1 % are larger than their topic allows. */
+async function firing(bad: boolean): Promise<World> {
+  const world = await World.open('at-least-once');
+  await world.cluster('gone', false);
+  for (let i = 0; i < JOBS; i += 1) {
+    const schedule = { kind: 'rate' as const, everyMs: 1_000, anchorMs: T0 + i * 3 };
+    await world.put(`good${i}`, { schedule });
+    if (bad && i % 100 === 0) {
+      await world.put(`gone${i}`, { schedule, cluster: 'gone' });
+      await world.put(`large${i}`, { schedule, payload: 'x'.repeat(1_200_000) });
+    }
+  }
+  const runner = await world.adopted();
+  await world.run(runner, 5_000, 5);
+  return world;
+}
+
+function latenesses(fired: readonly { key: string; nominalMs: number; atMs: number }[]): Map<string, number> {
+  const good = fired.filter(({ key }) => key.startsWith('good'));
+  return new Map(good.map(({ key, nominalMs, atMs }) => [`${key} ${nominalMs}`, atMs - nominalMs]));
+}
+
+describe('bad input', () => {
+  test('1 % of jobs without a topic and 1 % that are too large: the lateness of all others is what it is without them', async () => {
+    const alone = latenesses(await (await firing(false)).fired());
+    const world = await firing(true);
+    expect(latenesses(await world.fired())).toEqual(alone);
+    expect(alone.size).toBeGreaterThan(JOBS * 4);
+    for (let i = 0; i < JOBS; i += 100) {
+      expect((await world.stores.jobs.get('c', `large${i}`))?.state).toBe('error');
+    }
+    expect([...(await world.cursors()).values()].map(({ reason }) => reason)).toEqual(Array(3).fill('topic-missing'));
+  });
+});
