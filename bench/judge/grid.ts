@@ -5,6 +5,8 @@
 export interface Grid {
   jobs: number;
   periodMs: number;
+  /** Number in the key of the first job; absent: 0. Jobs before and behind belong to others and are not judged. */
+  firstKey?: number;
   /** Time of phase 0, k = 0, UTC ms. */
   anchorMs: number;
   /** `even`: phases fill the period evenly; `one`: all jobs are due at one instant. */

@@ -82,8 +82,11 @@ export class Tally implements LogSink {
   }
 
   trigger(job: number, nominalMs: number, atMs: number, transaction: number): void {
-    if (transaction === -1) this.#count(job, nominalMs, atMs);
-    else this.#pending.add(transaction, job, nominalMs);
+    const { firstKey, jobs } = this.plan.grid;
+    const own = job - (firstKey ?? 0);
+    if (firstKey !== undefined && (own < 0 || own >= jobs)) return;
+    if (transaction === -1) this.#count(own, nominalMs, atMs);
+    else this.#pending.add(transaction, own, nominalMs);
   }
 
   foreign(): void {

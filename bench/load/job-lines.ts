@@ -15,8 +15,8 @@ export function payloadText(job: number, bytes: number): string {
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-/** `firstKey` is the number in the key of the grid's job 0. */
-export function* gridLines(grid: Grid, payloadBytes: number, firstKey = 0): Generator<string, void, void> {
+export function* gridLines(grid: Grid, payloadBytes: number): Generator<string, void, void> {
+  const { firstKey = 0 } = grid;
   let lastStart = -1;
   let bounds = '';
   for (let job = 0; job < grid.jobs; job += 1) {

@@ -3,9 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { temporaryFolder } from '../../deploy/local/instance.ts';
 import { Installation } from '../installation/installation.ts';
 import type { Grid } from '../judge/grid.ts';
+import type { Counts } from '../judge/tally.ts';
 import { gridLines, jobKey, payloadText } from '../load/job-lines.ts';
 import { type Usage, watch } from '../measure/processes.ts';
 import type { Options } from '../options.ts';
+import { readWhole } from '../reader/reader.ts';
 import { machine } from '../report/machine.ts';
 import { round } from '../report/result.ts';
 import { wholeSecond } from '../run/grid-run.ts';
@@ -20,8 +22,10 @@ const ACTIVE_FROM = 90_000_000;
 const REGISTER_S = 20;
 const HORIZON_S = 17;
 const SETTLE_MS = 5_000;
+const DRAIN_MS = 15_000;
 
 interface Round {
+  counts: Counts;
   /** us of worker CPU per trigger, the rest taken off. */
   cost: number;
   /** Share of a core at rest, workers alone and all processes. */
@@ -69,6 +73,9 @@ export const scale: Bench = {
       rest_share: round(median(rounds.map(({ rest }) => rest)), 4),
       worker_mb: median(rounds.map(({ workerMb }) => workerMb)),
     }));
+    const faults = levels.flatMap(({ rounds }) => rounds.map(({ counts }) => counts));
+    const sum = (fault: 'fired' | 'lost' | 'duplicated' | 'early' | 'unexpected' | 'disordered'): number =>
+      faults.reduce((total, counts) => total + counts[fault], 0);
     const costs = told.map(({ cpu_us_per_trigger }) => cpu_us_per_trigger);
     const memory = told.map(({ worker_mb }) => worker_mb);
     return {
@@ -76,6 +83,12 @@ export const scale: Bench = {
       config: options,
       machine: machine(),
       levels: told,
+      fired: sum('fired'),
+      lost: sum('lost'),
+      duplicated: sum('duplicated'),
+      early: sum('early'),
+      unexpected: sum('unexpected'),
+      disordered: sum('disordered'),
       cost_growth: round(Math.max(...costs) / Math.min(...costs), 3),
       worker_memory_growth: round(Math.max(...memory) / Math.min(...memory), 3),
       rest_cpu_share: told.at(-1)?.rest_worker_share ?? 0,
@@ -101,18 +114,20 @@ async function oneRound(options: Options, log: (line: string) => void, level: Le
     }
     // At rest the jobs that will fire are beyond the horizon: they stand in no wheel yet.
     const startMs = wholeSecond(Date.now() + (REGISTER_S + REST_S + HORIZON_S) * 1_000);
-    const grid = activeGrid(options, startMs);
-    await installation.register(client, () => gridLines(grid, options.payloadBytes, ACTIVE_FROM + turn * 1_000_000));
+    const grid = activeGrid(options, startMs, ACTIVE_FROM + turn * options.rate);
+    await installation.register(client, () => gridLines(grid, options.payloadBytes));
     await sleep(SETTLE_MS);
     const rest = await measure(installation, REST_S);
     await sleep(Math.max(0, startMs + options.warmUpS * 1_000 - Date.now()));
     const before = await installation.workerMetrics();
     const load = await measure(installation, options.seconds);
     const fired = (await installation.workerMetrics()).published - before.published;
+    const counts = await judge(installation, grid, startMs + options.warmUpS * 1_000 - 1, options.seconds);
     const worker = ({ cpuMs }: Usage): number => cpuMs['worker-0'] ?? 0;
     const all = ({ cpuMs }: Usage): number => Object.values(cpuMs).reduce((a, b) => a + b, 0);
     const restMs = (worker(rest) / REST_S) * options.seconds;
     return {
+      counts,
       cost: round(((worker(load) - restMs) * 1_000) / Math.max(1, fired), 3),
       restWorker: worker(rest) / REST_S / 1_000,
       rest: all(rest) / REST_S / 1_000,
@@ -123,9 +138,21 @@ async function oneRound(options: Options, log: (line: string) => void, level: Le
   }
 }
 
-function activeGrid({ rate, seconds, warmUpS }: Options, startMs: number): Grid {
+function activeGrid({ rate, seconds, warmUpS }: Options, startMs: number, firstKey: number): Grid {
   const endMs = startMs + (warmUpS + seconds + 5) * 1_000;
-  return { jobs: rate, periodMs: 1_000, anchorMs: startMs, phases: 'even', startMs, endMs };
+  return { jobs: rate, firstKey, periodMs: 1_000, anchorMs: startMs, phases: 'even', startMs, endMs };
+}
+
+/** Every occurrence of the active jobs in the measured span. */
+async function judge(installation: Installation, grid: Grid, fromMs: number, seconds: number): Promise<Counts> {
+  const toMs = fromMs + seconds * 1_000;
+  const waited = performance.now();
+  while ((await installation.workerMetrics()).leastProgressMs < toMs && performance.now() - waited < DRAIN_MS) {
+    await sleep(200);
+  }
+  const { name: topic, partitions } = installation.topicPlan();
+  const plan = { grid, fromMs, toMs, stepMs: 1_000 };
+  return (await readWhole({ broker: installation.broker, topic, partitions, plan })).counts;
 }
 
 function* idleLines(jobs: number, payloadBytes: number): Generator<string, void, void> {

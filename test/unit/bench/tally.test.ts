@@ -99,6 +99,17 @@ describe('tally', () => {
     expect(fed(once, (_, turn) => turn > 1).finish().unexpected).toBe(5);
   });
 
+  it('passes over jobs of others where the grid has a first key', () => {
+    const own: Grid = { ...grid, firstKey: 1_000 };
+    const tally = new Tally({ grid: own, ...span });
+    for (let turn = 0; turn < 6; turn += 1) {
+      for (let job = 0; job < 5; job += 1) tally.trigger(1_000 + job, at(job, turn), at(job, turn), -1);
+      tally.trigger(999, at(0, turn), 0, -1);
+      tally.trigger(1_005, at(0, turn), 0, -1);
+    }
+    expect(tally.finish()).toMatchObject({ fired: 15, lost: 0, unexpected: 0, early: 0 });
+  });
+
   it('judges a long run in a ring of turns', () => {
     const tally = new Tally({ grid, fromMs: T - 1, toMs: T + 99_999, stepMs: 10_000, window: 4 });
     for (let turn = 0; turn < 100; turn += 1) {
