@@ -18,6 +18,11 @@ import { failures, printResult, Reader, resultOf } from './report.ts';
 const CLUSTER = 'demo';
 const TOPIC = 'carillon.triggers.demo';
 const PARTITIONS = 8;
+/**
+ * The lateness that is asked for here is that of at-least-once: with both cores full of everything, transactions of 16 slots and
+ * two workers cost more than the triggers in them (p99 231 ms).
+ */
+const DELIVERY = 'at-least-once';
 const P99_MS = 100;
 const OFFERED_LEAST = 10_000;
 /** One job in this many is changed, paused or deleted while it fires; a tenth of those, one-shots, is left out: 5 % of all. */
@@ -60,7 +65,7 @@ async function main(): Promise<number> {
     const { brokers } = cluster.servers.kafka;
     await makeTopic(brokers);
     const client = new CarillonClient({ url: cluster.url, cluster: CLUSTER });
-    await client.clusters.create({ name: CLUSTER, topic: TOPIC, partitions: PARTITIONS });
+    await client.clusters.create({ name: CLUSTER, topic: TOPIC, partitions: PARTITIONS, delivery: DELIVERY });
     reader = new Reader(['kafka', brokers.join(','), TOPIC]);
     await reader.ready();
 
