@@ -20,6 +20,8 @@ export interface RunOptions {
   actEveryMs: number;
   /** Jobs at one time. */
   jobsMost: number;
+  /** Whether Redis may lose what it has, or go back. */
+  redisForgets: boolean;
 }
 
 export interface SeedResult {
@@ -64,6 +66,7 @@ export class Simulation {
     this.#options = options;
     this.#random = new Random(options.seed);
     this.#shape = shapeOf(this.#random);
+    if (!options.redisForgets) Object.assign(this.#shape, { failovers: 0, losesRedis: false });
     takeOver(this.#random, this.time);
     const { startMs, skewMs, slotsPerSet, deliveries } = this.#shape;
     this.#oracle = new Oracle({
