@@ -20,8 +20,9 @@ export interface RunOptions {
   actEveryMs: number;
   /** Jobs at one time. */
   jobsMost: number;
-  /** Whether Redis may lose what it has, or go back. */
+  /** Whether Redis may lose shards, and whether a replica that lacks writes may take its place. */
   redisForgets: boolean;
+  redisGoesBack: boolean;
 }
 
 export interface SeedResult {
@@ -66,7 +67,8 @@ export class Simulation {
     this.#options = options;
     this.#random = new Random(options.seed);
     this.#shape = shapeOf(this.#random);
-    if (!options.redisForgets) Object.assign(this.#shape, { failovers: 0, losesRedis: false });
+    if (!options.redisForgets) this.#shape.losesRedis = false;
+    if (!options.redisGoesBack) this.#shape.failovers = 0;
     takeOver(this.#random, this.time);
     const { startMs, skewMs, slotsPerSet, deliveries } = this.#shape;
     this.#oracle = new Oracle({
