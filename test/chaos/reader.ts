@@ -34,6 +34,14 @@ const AGAIN_MS = 200;
 const next: number[] = [];
 let closed = false;
 
+const said = new Set<string>();
+
+/** What is met again and again while a broker is away is told once. */
+function say(line: string): void {
+  if (!said.has(line)) console.error(line);
+  said.add(line);
+}
+
 /** Who leads each partition now, as `host:port`; undefined: nobody, or nobody answers. */
 async function leadersOf({ brokers, topic, partitions }: ReaderOrder): Promise<(string | undefined)[]> {
   for (const broker of brokers) {
@@ -89,7 +97,7 @@ async function readOn(order: ReaderOrder, tally: Tally): Promise<void> {
     for (const [leader, own] of Map.groupBy(free, (p) => leaders[p]!)) {
       for (const p of own) followed.add(p);
       follow(order, batches, leader, own)
-        .catch((error: Error) => console.error(`reader: ${leader}: ${error.message}`))
+        .catch((error: Error) => say(`reader: ${leader}: ${error.message}`))
         .finally(() => {
           for (const p of own) followed.delete(p);
         });
