@@ -1,20 +1,15 @@
-import { cpSync, readdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { MongoClient } from 'mongodb';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type DemoJob, demoJobs } from '../../bench/demo/jobs.ts';
 import { Reader } from '../../bench/demo/report.ts';
 import type { Segment, Verdict } from '../../bench/judge.ts';
 import { type Cluster, startCluster } from '../../deploy/local/cluster.ts';
-import { freezeMember, killMember, startMember, thawMember } from '../../deploy/local/members.ts';
 import { CarillonClient } from '../../src/sdk/index.ts';
 
 /**
- * Whole stores away, behind or empty, under processes that fire 600 jobs of all kinds: what goes on, what waits, what is
- * answered, and that nothing is lost or comes twice. A server is frozen by its pid, which is worse than one that is down: its
- * connections stay and say nothing. Each test judges the span in which it did that.
+ * Redis is emptied, whole or in part, under processes that fire 600 jobs of all kinds: it is rebuilt by itself, nothing is lost
+ * or comes twice. Each test judges the span in which it did that.
  */
 const CLUSTER = 'degraded';
 const TOPIC = 'carillon.triggers.degraded';
@@ -27,11 +22,10 @@ const FLAWLESS = { lost: 0, duplicated: 0, early: 0, unexpected: 0 };
 
 const servers = inject('servers');
 
-describe.skipIf(servers === null)('a store that is away, behind or empty', () => {
+describe.skipIf(servers === null)('Redis loses what it had', () => {
   let cluster: Cluster;
   let client: CarillonClient;
   let reader: Reader;
-  let mongo: MongoClient;
   let redis: Redis;
   const rules = new Map<string, Segment[]>();
 
@@ -44,10 +38,9 @@ describe.skipIf(servers === null)('a store that is away, behind or empty', () =>
       env: { CARILLON_MISFIRE_AFTER_MS: '120000' },
     });
     client = new CarillonClient({ url: cluster.url, cluster: CLUSTER });
-    await client.clusters.create({ name: CLUSTER, topic: TOPIC, partitions: 4 });
+    await client.clusters.create({ name: CLUSTER, topic: TOPIC, partitions: 4, delivery: 'at-least-once' });
     reader = new Reader(['kafka', cluster.servers.kafka.brokers.join(','), TOPIC]);
     await reader.ready();
-    mongo = await new MongoClient(cluster.servers.mongodb.uri).connect();
     redis = new Redis(cluster.servers.redis.url);
     redis.on('error', () => {});
     const firstMs = Math.ceil((Date.now() + LEAD_MS) / 1_000) * 1_000;
@@ -60,7 +53,6 @@ describe.skipIf(servers === null)('a store that is away, behind or empty', () =>
   afterAll(async () => {
     redis?.disconnect();
     reader?.stop();
-    await mongo?.close();
     await cluster?.stop();
   });
 
@@ -74,26 +66,12 @@ describe.skipIf(servers === null)('a store that is away, behind or empty', () =>
     while (!(await holds().catch(() => false))) await sleep(50);
   };
 
-  async function frozen(server: string, ms: number, meanwhile: () => Promise<void>): Promise<void> {
-    freezeMember(cluster.servers, server);
-    try {
-      await Promise.all([sleep(ms), meanwhile()]);
-    } finally {
-      thawMember(cluster.servers, server);
-    }
-  }
-
   /** Members of all shards, finished ones left out. */
   async function members(): Promise<number> {
     let sum = 0;
     for (const key of await redis.keys('{carillon:*}:members')) sum += await redis.zcount(key, 1, '+inf');
     return sum;
   }
-
-  const owners = async (): Promise<string[]> => {
-    const leases = await mongo.db('carillon').collection('leases').find().toArray();
-    return leases.map(({ _id, owner, epoch }) => `${_id} ${owner} ${epoch}`).sort();
-  };
 
   /** The verdict over a span that ends now, when everything that was due in it has been read. */
   async function verdictSince(fromMs: number): Promise<Verdict> {
@@ -116,8 +94,6 @@ describe.skipIf(servers === null)('a store that is away, behind or empty', () =>
     return response.status;
   }
 
-  const stands = async (key: string): Promise<boolean> => (await client.jobs.get(key)) !== null;
-
   it('O-DL-07: Redis is flushed: rebuilt by itself, each time fires once, and changes meanwhile are not lost', async () => {
     const before = await members();
     expect(before).toBeGreaterThan(JOBS / 2);
@@ -139,78 +115,6 @@ describe.skipIf(servers === null)('a store that is away, behind or empty', () =>
     await redis.del(keys.at(-1)!.replace(':members', ':records'));
     await until(async () => (await members()) === before);
     await sleep(2_000);
-    expect(await verdictSince(sinceMs)).toMatchObject(FLAWLESS);
-  });
-
-  it('Redis is restored from an old copy: later changes hold, jobs deleted since do not come back', async () => {
-    const dueMs = Math.ceil((Date.now() + 30_000) / 1_000) * 1_000;
-    const shots = (prefix: string) =>
-      demoJobs({ jobs: 40, fromMs: dueMs, toMs: dueMs + 2_000, cronMaxPerSecond: 0.5, seed: 5, periodsMs: [900] }).map(
-        (job) => ({ ...job, form: { ...job.form, key: `${prefix}-${job.form.key}` } }),
-      );
-    const old = shots('old');
-    await register(old);
-    const data = join(cluster.servers.dir, 'redis');
-    const folder = readdirSync(data, { recursive: true, encoding: 'utf8' }).find((name) =>
-      name.endsWith('appendonlydir'),
-    )!;
-    // The file is synced every second.
-    await sleep(1_500);
-    cpSync(join(data, folder), join(data, 'copy'), { recursive: true });
-    await register(shots('new'));
-    for (const { form } of old.slice(0, 20)) {
-      await client.jobs.delete(form.key);
-      rules.delete(form.key);
-    }
-    const before = await members();
-    const sinceMs = Date.now();
-    await killMember(cluster.servers, 'redis');
-    rmSync(join(data, folder), { recursive: true });
-    cpSync(join(data, 'copy'), join(data, folder), { recursive: true });
-    await startMember(cluster.servers, 'redis');
-    await until(async () => (await members()) === before);
-    await sleep(dueMs + 4_000 - Date.now());
-    expect(await verdictSince(sinceMs)).toMatchObject(FLAWLESS);
-  }, 120_000);
-
-  it('Redis stands still for 8 s: what is in the wheels goes on, changes wait and are not lost', async () => {
-    const sinceMs = Date.now();
-    let status = 0;
-    await frozen('redis', 8_000, async () => {
-      await sleep(500);
-      status = await put('redis-frozen');
-    });
-    expect(status).toBe(202);
-    await until(() => stands('redis-frozen'));
-    const verdict = await verdictSince(sinceMs);
-    expect(verdict).toMatchObject(FLAWLESS);
-  });
-
-  it('MongoDB stands still for 10 s: triggers are unaffected, no lease moves, changes wait and are not lost', async () => {
-    const before = await owners();
-    const sinceMs = Date.now();
-    let status = 0;
-    await frozen('mongodb', 10_000, async () => {
-      await sleep(500);
-      status = await put('mongodb-frozen');
-    });
-    expect(status).toBe(202);
-    await until(() => stands('mongodb-frozen'));
-    expect(await verdictSince(sinceMs)).toMatchObject(FLAWLESS);
-    expect(await owners()).toEqual(before);
-  });
-
-  it('Kafka stands still for 8 s: writes are 503, reads go on, then everything comes, each once', async () => {
-    const sinceMs = Date.now();
-    let status = 0;
-    let read = false;
-    await frozen('kafka', 8_000, async () => {
-      await sleep(500);
-      [status, read] = await Promise.all([put('kafka-frozen'), stands('mongodb-frozen')]);
-    });
-    expect(status).toBe(503);
-    expect(read).toBe(true);
-    await until(async () => [200, 201].includes(await put('kafka-frozen')));
     expect(await verdictSince(sinceMs)).toMatchObject(FLAWLESS);
   });
 });
