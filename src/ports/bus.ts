@@ -106,6 +106,8 @@ export interface SendFailure {
 export interface BusProducer {
   /** Begins triggers for one `send`; absent: this bus takes them as messages. */
   triggers?(): TriggerBatch;
+  /** Makes what is constant in the triggers of a job ahead of its time; else it is made with the first of them. */
+  prepare?(head: TriggerHead, shard: number, number: number): void;
   /** Answers the definite failures (empty: all is durable); throws `unavailable` when the outcome is unknown. */
   send(batch: readonly TopicMessages[]): Promise<SendFailure[]>;
   close(): Promise<void>;

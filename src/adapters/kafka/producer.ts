@@ -4,6 +4,7 @@ import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Cluster } from './cluster.ts';
 import type { Identity } from './record-batch.ts';
 import { Sender } from './sender.ts';
+import { prepareHead } from './trigger-batch.ts';
 
 /** Records that a producer holds at most; its callers bound what they have on the way far below. */
 const MAX_RECORDS = 200_000;
@@ -23,6 +24,7 @@ export async function openProducer(cluster: Cluster, telemetry: Telemetry): Prom
   });
   return {
     triggers: () => sender.triggers(),
+    prepare: prepareHead,
     async send(batch) {
       const answer = sender.send(batch);
       telemetry.gauge('kafka_producer_records', sender.records);

@@ -159,6 +159,7 @@ function takeUp(slot: SlotState, shard: ShardRun, member: DueMember, record: Job
     });
     return;
   }
+  slot.options.producer.prepare?.(plan.head, shard.id, number);
   const firedTo = firedToMs(slot, shard.id, number);
   const { offsetMs } = plan.schedule;
   const live = newLive(version);
