@@ -71,15 +71,16 @@ export async function startServers<Name extends ServerName = ServerName>(
   const failed = results.find((result) => result.status === 'rejected');
   if (failed) {
     await Promise.all(names.filter((name) => !before.includes(name)).map((name) => stopServer(KINDS[name], dir, 0)));
-    await releaseAll(reserved);
+    await Promise.all(reserved.map((port) => port.release()));
     if (temporary) await removeInstance(dir);
     throw failed.reason;
   }
+  reservedFor.set(dir, [...(reservedFor.get(dir) ?? []), ...reserved]);
   await writePorts(dir);
   const addresses = Object.fromEntries(names.map((name) => [name, readRecord(dir, name)?.address]));
   const stop = async (): Promise<void> => {
     await (temporary ? resetServers({ dir }) : stopServers({ dir }));
-    await releaseAll(reserved);
+    await releaseAll(dir);
   };
   return { ...(addresses as Pick<ServerAddresses, Name>), dir, stop };
 }
@@ -98,6 +99,7 @@ export async function resetServers(which: Pick<StartOptions, 'name' | 'dir'> = {
   const dir = instanceFolder(which);
   await using _held = await lockInstance(dir);
   await removeInstance(dir);
+  await releaseAll(dir);
 }
 
 /** One process of a server, with what holds for the whole server. */
@@ -150,14 +152,20 @@ async function startOne(name: ServerName, dir: string, options: StartOptions): P
   if (options.diskMiB !== undefined && options.temporary) {
     for (const member of kind.members(launched.settings)) mountBounded(join(dir, member.name), options.diskMiB);
   }
-  const { record, reserved } = await launch(kind, launched);
+  const own = (reservedFor.get(dir) ?? []).map(({ port }) => port);
+  const { record, reserved } = await launch(kind, launched, own);
   const { members, startedInMs } = record;
   const ports = members.map((member) => member.ports[0]).join(', ');
   log(`${name} ${wasRunning ? 'was running' : `ready in ${(startedInMs ?? 0) / 1000} s`}, port ${ports}`);
   return reserved;
 }
 
-async function releaseAll(reserved: readonly ReservedPort[]): Promise<void> {
+/** Ports that this process has reserved, by the folder of their instance: over a stop too, so that a start finds them again. */
+const reservedFor = new Map<string, ReservedPort[]>();
+
+async function releaseAll(dir: string): Promise<void> {
+  const reserved = reservedFor.get(dir) ?? [];
+  reservedFor.delete(dir);
   await Promise.all(reserved.map((port) => port.release()));
 }
 

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -47,13 +47,15 @@ const MOST_PORT_ATTEMPTS = 5;
 class EndedEarly extends Error {}
 
 /**
- * Starts a server and returns when it is ready; what already runs is waited for and left as it is. Several processes know
- * each other by their ports, so they keep them over a stop.
+ * Starts a server and returns when it is ready; what already runs is waited for and left as it is. It keeps its ports over a
+ * stop; one that is alone takes others when a stranger has them, several know each other by theirs.
+ * `own` are ports that the caller has reserved already.
  * @throws when it ends or is not ready within two minutes, with the last lines of its log; nothing is left running then
  */
 export async function launch<Name extends ServerName>(
   kind: ServerKind<Name>,
   options: Launch<Name>,
+  own: readonly number[] = [],
 ): Promise<Launched<Name>> {
   const former = readRecord(options.dir, kind.name);
   const wished = kind.members(options.settings);
@@ -68,7 +70,8 @@ export async function launch<Name extends ServerName>(
     const reserved: ReservedPort[] = [];
     let members: readonly Member[] = [];
     try {
-      members = kept ?? (await withFreePorts(wished, reserved));
+      // One process finds its data on any port, but whoever knew it looks for it where it was.
+      members = kept ?? (await withFreePorts(former?.members ?? wished, reserved, own));
       const record = await spawnAll(kind, options, members, former);
       await untilReady(record, options.dir, () => kind.ready(members, options.settings));
       const ready = { ...record, startedInMs: Math.round(performance.now() - began) };
@@ -111,8 +114,6 @@ export async function stopServer(kind: ServerKind<ServerName>, dir: string, grac
   if (!record) return;
   const patienceMs = graceMs ?? kind.stopGraceMs(record.settings);
   await Promise.all(record.members.map(({ process }) => stopProcess(process, patienceMs)));
-  // One process finds its data on any port; several know each other by theirs.
-  if (record.members.length === 1) await rm(recordFile(dir, kind.name), { force: true });
 }
 
 /** What `NAME.json` says, whether or not its processes still live. */
@@ -137,16 +138,24 @@ function refuseOtherMembers({ name, members }: ServerRecord, wished: readonly Me
   throw new Error(`this instance has ${name} as ${has}, not as ${wants}: reset it first, or take another name`);
 }
 
-async function withFreePorts(wished: readonly Member[], reserved: ReservedPort[]): Promise<Member[]> {
+async function withFreePorts(
+  wished: readonly Member[],
+  reserved: ReservedPort[],
+  own: readonly number[],
+): Promise<Member[]> {
   const members: Member[] = [];
   for (const { name, ports } of wished) {
-    const own: number[] = [];
+    const chosen: number[] = [];
     for (const port of ports) {
+      if (own.includes(port) && (await isFree(port))) {
+        chosen.push(port);
+        continue;
+      }
       const one = await reservePort(port);
       reserved.push(one);
-      own.push(one.port);
+      chosen.push(one.port);
     }
-    members.push({ name, ports: own });
+    members.push({ name, ports: chosen });
   }
   return members;
 }

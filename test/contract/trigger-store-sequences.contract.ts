@@ -59,7 +59,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('restore' as const),
       epoch,
-      jobs: fc.array(fc.record({ number, version, score: fc.option(time, { freq: 4 }) }), { maxLength: 4 }),
+      jobs: fc.array(fc.record({ number, version, score: fc.option(time, { freq: 4 }) }), {
+        minLength: 1,
+        maxLength: 4,
+      }),
     }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('reset' as const), epoch, ends: fc.boolean() }) },

@@ -59,6 +59,7 @@ async function callEverything(stores: MongoStores, at: (method: string) => void)
       () => jobs.list({ cluster: 'team', limit: 10, state: 'paused', prefix: 'job-1', afterKey: 'job-10' }),
     ],
     'jobs.byShard': [() => jobs.byShard(3, 100, 10)],
+    'jobs.versions': [() => jobs.versions(3, 100, 10)],
     'jobs.using': [
       () => jobs.using({ zones: ['Zone/1'] }, null, 10),
       () => jobs.using({ zones }, null, 10),

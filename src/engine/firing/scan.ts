@@ -183,7 +183,10 @@ function takeUp(slot: SlotState, shard: ShardRun, member: DueMember, record: Job
  * Takes a shard for this owner. It is lost where the store does not have all of it, where the last owner had not rebuilt it, and
  * where it is older than what that one has told: another owner claimed it last, or its H is before T. Null: the slot is lost.
  */
-export async function claimShard(slot: SlotState, id: number): Promise<ShardRun | null> {
+export async function claimShard(
+  slot: SlotState,
+  { id, state }: Pick<Shard, 'id' | 'state'>,
+): Promise<ShardRun | null> {
   const { stores, epoch } = slot.options;
   const claimed = await stores.triggers.claim(id, epoch);
   if (claimed.status === 'stale') {
@@ -196,7 +199,8 @@ export async function claimShard(slot: SlotState, id: number): Promise<ShardRun 
   const lagged = !slot.running && slot.lagging.has(id);
   if (whole && !lagged && formerEpoch >= slot.formerEpoch && horizonMs >= t) return shard;
   shard.horizonMs = t;
-  loseShard(slot, shard, whole ? 'older' : 'not-whole');
+  // A new one has nothing that could be lost; to make it whole is the same work.
+  loseShard(slot, shard, state === 'new' ? 'new' : whole ? 'older' : 'not-whole');
   return shard;
 }
 
@@ -218,7 +222,7 @@ export async function syncShards(slot: SlotState, nowMs: number, shards?: readon
   const unopened = new Set<number>();
   await fewAtOnce(mine, async ({ id, state }) => {
     if (!slot.shards.has(id)) {
-      const run = await claimShard(slot, id);
+      const run = await claimShard(slot, { id, state });
       if (run === null) return;
       const members = run.lost ? [] : await readMembers(slot, run, 0, nowMs);
       if (!slot.running) return;

@@ -154,8 +154,8 @@ async function firstScans(slot: SlotState): Promise<{ shard: ShardRun; members: 
   const all = await stores.shards.shards();
   const mine = all.filter((shard) => shard.delivery === delivery && shard.slot === number && shard.state !== 'closed');
   const scanned: { shard: ShardRun; members: DueMember[] }[] = [];
-  await fewAtOnce(mine, async ({ id }) => {
-    const shard = await claimShard(slot, id);
+  await fewAtOnce(mine, async ({ id, state }) => {
+    const shard = await claimShard(slot, { id, state });
     if (shard === null) return;
     const members = shard.lost ? null : await readMembers(slot, shard, 0, clock.wallMs());
     if (shard.lost) shard.horizonMs = inheritedT(slot, id);

@@ -18,6 +18,7 @@ export function loseShard(slot: SlotState, shard: ShardRun, reason: string): voi
     const beyond = entries.effectiveMs[entry]! > shard.horizonMs && entries.live[entry]!.cursor === null;
     if (beyond && entries.state[entry] === WAITING) wheel.cancel(entry);
   }
+  if (reason === 'new') return;
   // Seldom is one lost alone: the others are looked at without waiting for their horizons. A surplus is found by such a look.
   if (reason !== 'surplus') for (const other of slot.shards.values()) if (!other.lost) other.suspect = true;
   slot.count('shards_lost_total', { reason });

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { openSqlite } from '../../../src/adapters/sqlite/stores.ts';
 import { systemClock } from '../../../src/adapters/system/clock.ts';
-import type { Delivery } from '../../../src/core/job.ts';
-import { encodeRecord } from '../../../src/core/record.ts';
+import type { Delivery, Job } from '../../../src/core/job.ts';
+import { encodeRecord, recordOf } from '../../../src/core/record.ts';
 import { TOPICS } from '../../../src/core/topics.ts';
 import type { Stores } from '../../../src/ports/stores.ts';
 import { startWorker } from '../../../trigger-worker/worker.ts';
@@ -55,20 +55,30 @@ test('two wheel threads fire the slots of one file, each trigger once and on tim
   const startMs = clock.wallMs();
   const jobs = 40;
   for (let number = 1; number <= jobs; number += 1) {
-    const record = encodeRecord({
+    const shard = number % 2;
+    // Both stores have it: what the trigger store alone has is taken for left over.
+    const job: Job = {
       cluster: 'c',
       key: `j${number}`,
       version: 1,
       state: 'enabled',
+      shard,
+      number,
       createdMs: startMs,
-      cutMs: startMs,
+      updatedMs: startMs,
+      // The time of the anchor itself is before it.
+      cutMs: startMs + number,
       schedule: { kind: 'rate', everyMs: 100, anchorMs: startMs + number },
       bounds: { endMs: startMs + 3_000 },
       misfire: { mode: 'all' },
       payload: '{}',
       contentType: 'application/json',
-    });
-    await stores.triggers.add(number % 2, [{ number, version: 1, score: startMs + number + 100, record }]);
+      position: { partition: 0, offset: number },
+      lastChange: { id: `r${number}`, result: 'created' },
+    };
+    await stores.jobs.insertMany([job]);
+    const record = encodeRecord(recordOf(job));
+    await stores.triggers.add(shard, [{ number, version: 1, score: startMs + number + 100, record }]);
   }
   const installation = { id: 'i', slotsPerSet: 2 };
   const threadStores = { module: THREAD_STORES, config: { folder } };
