@@ -19,8 +19,8 @@ const CLUSTER = 'demo';
 const TOPIC = 'carillon.triggers.demo';
 const PARTITIONS = 8;
 /**
- * The lateness that is asked for here is that of at-least-once: with both cores full of everything, transactions of 16 slots and
- * two workers cost more than the triggers in them (p99 231 ms).
+ * The lateness that is asked for here is that of at-least-once: with both cores full of everything, transactions of two workers
+ * cost more than the triggers in them.
  */
 const DELIVERY = 'at-least-once';
 const P99_MS = 100;
