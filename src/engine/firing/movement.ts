@@ -1,6 +1,6 @@
 import { LIMITS } from '../../core/limits.ts';
 import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
-import { closeCursor, keepsFired, needsNoCursor } from './cursors.ts';
+import { closeCursor, followCursor, keepsFired, needsNoCursor } from './cursors.ts';
 import { IDLE, type Live, READY, WAITING } from './entries.ts';
 import { rememberLeft } from './left.ts';
 import { type Plan, type Position, positionAfter } from './plan.ts';
@@ -53,6 +53,8 @@ export function settle(slot: SlotState, entry: number, offset = -1): void {
   const paid = hasPaid(slot, live, 0, next);
   const needless = live.cursor !== null && needsNoCursor(slot, next, slot.mark.t);
   if (needless && !keepsFired(live.cursor!, live.current, live.cutMs)) closeCursor(slot, entry);
+  // A change may owe times before the place where a cursor stands: a cursor that answers for them goes back to them.
+  else if (next !== null && next <= (live.cursor?.fromMs ?? 0) && cursorCovers(live, 0)) followCursor(slot, entry);
   if (paid || cursorCovers(live, 0)) {
     if (live.hold !== null) live.hold.open = false;
     live.hold = null;

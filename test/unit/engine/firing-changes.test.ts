@@ -189,4 +189,27 @@ describe.each(['at-least-once', 'exactly-once'] as const)('changes, %s', (delive
     expect(times.slice(0, 3)).toEqual(every(10_000, T0 + 10_000, T0 + 30_000));
     expect(await world.timesOf('j')).toEqual([T0 + 2_000]);
   });
+
+  test.each(['the owner whose cursor it is', 'the next owner, as it takes over'])(
+    'what a change owes before the place of a cursor outlives the owner that heard of it: %s',
+    async (who) => {
+      const world = await World.open(delivery, { topic: false });
+      let runner = await world.adopted();
+      await world.put('j', { schedule: rate(10_000), misfire: { mode: 'all' } });
+      // A cursor stands before the first time, which waits for its topic.
+      await world.run(runner, 12_500, 100);
+      expect([...(await world.cursors()).values()].map(({ fromMs }) => fromMs)).toEqual([T0 + 9_999]);
+      if (who.startsWith('the next')) runner.drop('crash');
+      // Accepted long ago, and told only now: three of its times lie before the cursor.
+      await world.change('j', { schedule: rate(2_000, T0 + 5_000), cutMs: T0 + 4_000 });
+      if (who.startsWith('the next')) runner = await world.adopted();
+      await world.run(runner, 1_000, 100);
+      runner.drop('crash');
+      await world.makeTopic();
+      runner = await world.adopted();
+      await world.run(runner, 3_000, 100);
+      expect(await world.timesOf('j')).toEqual(every(2_000, T0 + 5_000, T0 + 15_000));
+      expect([...(await world.cursors())]).toEqual([]);
+    },
+  );
 });
