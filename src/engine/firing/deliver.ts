@@ -35,11 +35,11 @@ export async function deliver(slot: SlotState, batch: Batch): Promise<void> {
   slot.begunMs = begunMs;
   const outcome = await send(slot, batch);
   slot.answerMs += (clock.monotonicMs() - begunMs - slot.answerMs) / 8;
+  // A look for a missing topic takes a request: T stays before the batch until all of it stands where it must.
+  if (slot.running && 'error' in outcome) await takeFailure(slot, batch, outcome.error);
   slot.batches.delete(batch);
   if (!slot.running) return;
-  if ('error' in outcome) {
-    await takeFailure(slot, batch, outcome.error);
-  } else {
+  if (!('error' in outcome)) {
     slot.failuresInARow = 0;
     slot.moved = true;
     takeOutcome(slot, batch, outcome.failures);
