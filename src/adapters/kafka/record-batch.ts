@@ -212,15 +212,6 @@ export class RecordBatchEncoder {
 
 const NOTHING = new Uint8Array(0);
 
-/** A signed varint in zigzag form, as bytes; `value` is from 0 to 2^30. */
-export function varint(value: number): Buffer {
-  const bytes: number[] = [];
-  let rest = value << 1;
-  for (; rest > 0x7f; rest >>>= 7) bytes.push((rest & 0x7f) | 0x80);
-  bytes.push(rest);
-  return Buffer.from(bytes);
-}
-
 function nameBytes(name: string): Buffer {
   let bytes = names.get(name);
   if (bytes === undefined) {

@@ -3,7 +3,6 @@ import { executionId } from '../../core/job.ts';
 import type { BusMessage, TopicMessages, TriggerBatch } from '../../ports/bus.ts';
 import { Delivery } from './delivery.ts';
 import type { PartitionQueue, Place } from './partition-queue.ts';
-import { varint } from './record-batch.ts';
 
 /** Nominal times of 13 digits: 2001-09-09 to 2286-11-20. Others take the slow way. */
 const DIGITS = 13;
@@ -106,11 +105,14 @@ function endAt(nominalMs: number, effectiveMs: number): void {
   ending.nominalMs = nominalMs;
   ending.effectiveMs = effectiveMs;
   ending.compact = Buffer.from(String(nominalMs), 'latin1');
-  ending.cloudevents = Buffer.concat([
-    ending.compact,
-    ...header('ce_time', new Date(nominalMs).toISOString()),
-    ...header('ce_effectivetime', new Date(effectiveMs).toISOString()),
-  ]);
+  end = 0;
+  scratch.set(ending.compact, end);
+  end += ending.compact.length;
+  putText('ce_time');
+  putText(new Date(nominalMs).toISOString());
+  putText('ce_effectivetime');
+  putText(new Date(effectiveMs).toISOString());
+  ending.cloudevents = Buffer.from(scratch.subarray(0, end));
 }
 
 /**
@@ -178,9 +180,4 @@ function room(bytes: number): void {
   const larger = Buffer.allocUnsafeSlow(Math.max(end + bytes, scratch.length * 2));
   scratch.copy(larger, 0, 0, end);
   scratch = larger;
-}
-
-function header(name: string, value: string): Buffer[] {
-  const [nameBytes, valueBytes] = [Buffer.from(name), Buffer.from(value)];
-  return [varint(nameBytes.length), nameBytes, varint(valueBytes.length), valueBytes];
 }

@@ -54,26 +54,26 @@ export function packChanges(changes: readonly TriggerChange[]): Buffer {
 
 /** Format `>ddd` for each score (see `scripts/write-back.lua`). */
 export function packScores(scores: readonly MemberScore[]): Buffer {
-  const bytes = Buffer.allocUnsafe(scores.length * 24);
-  let at = 0;
-  for (const { number, version, score } of scores) {
-    assertVersioned(number, version);
-    at = bytes.writeDoubleBE(number, at);
-    at = bytes.writeDoubleBE(version, at);
-    at = bytes.writeDoubleBE(checkedScore(score), at);
-  }
-  return bytes;
+  return packThree(scores, ({ score }) => checkedScore(score));
 }
 
 /** Format `>ddd` for each job (see `scripts/compare.lua`). */
 export function packExpected(jobs: readonly ExpectedJob[]): Buffer {
-  const bytes = Buffer.allocUnsafe(jobs.length * 24);
+  return packThree(jobs, ({ member }) => (member ? 1 : 0));
+}
+
+/** Number, version and a third number of each. */
+function packThree<M extends { number: number; version: number }>(
+  all: readonly M[],
+  third: (one: M) => number,
+): Buffer {
+  const bytes = Buffer.allocUnsafe(all.length * 24);
   let at = 0;
-  for (const { number, version, member } of jobs) {
-    assertVersioned(number, version);
-    at = bytes.writeDoubleBE(number, at);
-    at = bytes.writeDoubleBE(version, at);
-    at = bytes.writeDoubleBE(member ? 1 : 0, at);
+  for (const one of all) {
+    assertVersioned(one.number, one.version);
+    at = bytes.writeDoubleBE(one.number, at);
+    at = bytes.writeDoubleBE(one.version, at);
+    at = bytes.writeDoubleBE(third(one), at);
   }
   return bytes;
 }
