@@ -36,6 +36,7 @@ async function vitest(counts: Counts, args: readonly string[]): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'carillon-test-'));
   const file = join(folder, 'result.json');
   try {
+    console.log(`property tests draw from CARILLON_TEST_SEED=${process.env['CARILLON_TEST_SEED'] ?? '1'}`);
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`];
     const vitestMain = join('node_modules', 'vitest', 'vitest.mjs');
     const code = await run(process.execPath, [vitestMain, 'run', ...reporters, ...args]);
