@@ -1,10 +1,10 @@
 import { initProducerIdV5 } from '@platformatic/kafka';
+import { prepareHead } from '../../core/trigger-bytes.ts';
 import type { BusProducer } from '../../ports/bus.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Cluster } from './cluster.ts';
 import type { Identity } from './record-batch.ts';
 import { Sender } from './sender.ts';
-import { prepareHead } from './trigger-batch.ts';
 
 /** Records that a producer holds at most; its callers bound what they have on the way far below. */
 const MAX_RECORDS = 200_000;

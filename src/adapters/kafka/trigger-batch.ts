@@ -1,27 +1,9 @@
-import { COMPACT_ID, type TriggerHead, triggerMessage } from '../../core/envelope.ts';
+import { type TriggerHead, triggerMessage } from '../../core/envelope.ts';
 import { executionId } from '../../core/job.ts';
+import { endBytes, hasTriggerBytes, headBytes } from '../../core/trigger-bytes.ts';
 import type { BusMessage, TopicMessages, TriggerBatch } from '../../ports/bus.ts';
 import { Delivery } from './delivery.ts';
 import type { PartitionQueue, Place } from './partition-queue.ts';
-
-/** Nominal times of 13 digits: 2001-09-09 to 2286-11-20. Others take the slow way. */
-const DIGITS = 13;
-const FIRST_MS = 1e12;
-const END_MS = 1e13;
-
-/** What is constant in the triggers of one head; the head keeps it. */
-class Kept {
-  readonly shard: number;
-  readonly number: number;
-  /** Key, value, constant headers, and the execution id up to its time. */
-  readonly bytes: Uint8Array;
-
-  constructor(head: TriggerHead, shard: number, number: number) {
-    this.shard = shard;
-    this.number = number;
-    this.bytes = constantBytes(head, shard, number);
-  }
-}
 
 /** Triggers as bytes of their partitions' batches. A part of `send` and `commit` like messages. */
 export class EncodedTriggers implements TriggerBatch, TopicMessages {
@@ -41,18 +23,12 @@ export class EncodedTriggers implements TriggerBatch, TopicMessages {
   }
 
   add(topic: string, head: TriggerHead, shard: number, number: number, nominalMs: number, effectiveMs: number): void {
-    if (!(nominalMs >= FIRST_MS && nominalMs < END_MS)) {
+    if (!hasTriggerBytes(nominalMs)) {
       this.message(topic, triggerMessage(head, executionId(shard, number, nominalMs), nominalMs, effectiveMs));
       return;
     }
-    let kept = head.kept as Kept | null;
-    if (kept === null || kept.number !== number || kept.shard !== shard) {
-      kept = new Kept(head, shard, number);
-      head.kept = kept;
-    }
-    const first = kept.bytes;
-    if (nominalMs !== ending.nominalMs || effectiveMs !== ending.effectiveMs) endAt(nominalMs, effectiveMs);
-    const last = head.headers === null ? ending.compact : ending.cloudevents;
+    const first = headBytes(head, shard, number);
+    const last = endBytes(head, nominalMs, effectiveMs);
     if (topic !== this.#last) this.#turn(topic);
     const place = this.#places[head.partition] ?? this.#place(topic, head.partition);
     place.queue.appendContent(place, first, last);
@@ -93,91 +69,4 @@ export class EncodedTriggers implements TriggerBatch, TopicMessages {
     this.#places[partition] = place;
     return place;
   }
-}
-
-/**
- * A trigger's record ends in what its time makes: the digits of the execution id's time, and in a CloudEvent two headers. The
- * triggers of one tick share it. The execution id's header therefore comes last but for these; headers have no order.
- */
-const ending = { nominalMs: -1, effectiveMs: -1, compact: Buffer.alloc(0), cloudevents: Buffer.alloc(0) };
-
-function endAt(nominalMs: number, effectiveMs: number): void {
-  ending.nominalMs = nominalMs;
-  ending.effectiveMs = effectiveMs;
-  ending.compact = Buffer.from(String(nominalMs), 'latin1');
-  end = 0;
-  scratch.set(ending.compact, end);
-  end += ending.compact.length;
-  putText('ce_time');
-  putText(new Date(nominalMs).toISOString());
-  putText('ce_effectivetime');
-  putText(new Date(effectiveMs).toISOString());
-  ending.cloudevents = Buffer.from(scratch.subarray(0, end));
-}
-
-/**
- * Constant bytes are made in the scan, ahead of their time, and cheaply: a job that fires once a minute has them made for each
- * time. (m, cluster demo: the 10,000 triggers of a full minute went out in 155 ms where they were made when it was due.)
- */
-export function prepareHead(head: TriggerHead, shard: number, number: number): void {
-  head.kept = new Kept(head, shard, number);
-}
-
-/** They are written here first, since their length is known afterwards. */
-let scratch = Buffer.allocUnsafeSlow(64 * 1024);
-let end = 0;
-
-function constantBytes(head: TriggerHead, shard: number, number: number): Uint8Array {
-  const { key, value, headers } = head;
-  end = 0;
-  putText(key);
-  room(value.length + 5);
-  putLength(value.length);
-  scratch.set(value, end);
-  end += value.length;
-  let own = 1;
-  if (headers !== null) for (const _ in headers) own += 1;
-  putLength(headers === null ? 1 : own + 2);
-  if (headers !== null) {
-    for (const name in headers) {
-      putText(name);
-      putText(headers[name]!);
-    }
-  }
-  putText(headers === null ? COMPACT_ID : 'ce_id');
-  const id = `${shard}-${number}-`;
-  room(id.length + 5);
-  putLength(id.length + DIGITS);
-  end += scratch.write(id, end, 'latin1');
-  return Buffer.from(scratch.subarray(0, end));
-}
-
-/** Of up to 21 UTF-16 units are at most 63 bytes of UTF-8, whose length is one byte. */
-const SHORT_TEXT = 21;
-
-/** Text as UTF-8, its length before it. */
-function putText(text: string): void {
-  room(text.length * 3 + 5);
-  if (text.length <= SHORT_TEXT) {
-    const length = scratch.write(text, end + 1);
-    scratch[end] = length << 1;
-    end += length + 1;
-    return;
-  }
-  putLength(Buffer.byteLength(text));
-  end += scratch.write(text, end);
-}
-
-/** A length as a signed varint. */
-function putLength(length: number): void {
-  let rest = length << 1;
-  for (; rest > 0x7f; rest >>>= 7) scratch[end++] = (rest & 0x7f) | 0x80;
-  scratch[end++] = rest;
-}
-
-function room(bytes: number): void {
-  if (end + bytes <= scratch.length) return;
-  const larger = Buffer.allocUnsafeSlow(Math.max(end + bytes, scratch.length * 2));
-  scratch.copy(larger, 0, 0, end);
-  scratch = larger;
 }
