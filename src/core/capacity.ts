@@ -37,9 +37,12 @@ const REFILL_PART = 0.95;
 /** Triggers per second, as a part of the limit, below which a shard is no longer too busy. */
 const CALM_PART = 0.8;
 
-/** Wheel lag at which a worker counts as lagging, and below which it no longer does, in ms. */
+/**
+ * Wheel lag at which a worker counts as lagging, and below which it no longer does, in ms: a wheel that keeps up on a full machine
+ * lies up to 25 ms back between two of its rounds.
+ */
 const LAG_ENTER_MS = 100;
-const LAG_LEAVE_MS = 20;
+const LAG_LEAVE_MS = 50;
 
 /** Whether a worker lags, with hysteresis. `before` is the last answer. */
 export function lagging(wheelLagMs: number, before: boolean): boolean {

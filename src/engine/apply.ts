@@ -81,7 +81,7 @@ export class Applier {
 
   constructor(deps: ApplierDeps) {
     this.#deps = deps;
-    this.#places = new Places(deps.shards, deps.clock, (error) => this.#tell('places were not given back', error));
+    this.#places = new Places(deps.shards, deps.clock, (message, error) => this.#tell(message, error));
     this.#writer = new JobWriter(deps.jobs, deps.catalog, this.#places);
     this.#clusters = new ClusterNames(deps.catalog);
     this.#slots = new ShardSlots(deps.shards, deps.slotsPerSet);

@@ -7,11 +7,17 @@ import type { ShardStore } from '../../ports/shard-store.ts';
 /** Blocks grow from the first to the second while they are used up, so a small installation holds few places back. */
 const BLOCK_FIRST = 16;
 const BLOCK_MOST = 2_000;
-/** How long a batch waits for the manager to make shards, in ms, and how often it asks. */
-const CAPACITY_WAIT_MS = 10_000;
-const CAPACITY_ASK_MS = 200;
+/**
+ * How long a batch waits for places, in ms, from the last block that came for anybody. A single creation is answered and may be
+ * repeated by whoever asked. Lines of a bulk were taken with 202 and nobody repeats them, so they wait while the wheels lag or
+ * there is no manager for a moment; a minute in which no place came is a no.
+ */
+const PATIENCE_MS = 10_000;
+const BULK_PATIENCE_MS = 60_000;
+/** How often a batch that waits asks, in ms. */
+const ASK_EVERY_MS = 200;
 /** After a wait that was in vain no batch waits for this long, in ms: changes of other jobs go on. */
-const CAPACITY_REST_MS = 30_000;
+const REST_MS = 30_000;
 /** Held blocks are compared with the states of their shards this often, in ms, while places are wanted. */
 const COMPARE_EVERY_MS = 5_000;
 /** Places that jobs gave up are counted in their shards this long after the first of them, in ms, in one write. */
@@ -22,6 +28,22 @@ interface Block {
   shard: number;
   next: number;
   end: number;
+}
+
+/** Who wants places. */
+export interface Asker {
+  /** Lines of a bulk are among the changes. */
+  isBulk: boolean;
+  /** Whether it has lost the right to them. */
+  isOver: () => boolean;
+}
+
+/** The places of one delivery's set. */
+interface Stock {
+  blocks: Block[];
+  /** When the last block came, and until when nobody waits, monotonic ms. */
+  gotMs: number;
+  restUntilMs: number;
 }
 
 /** The places of one round. */
@@ -53,33 +75,32 @@ export class HeldPlaces {
 export class Places {
   readonly #shards: ShardStore;
   readonly #clock: Clock;
-  readonly #blocks: Record<Delivery, Block[]> = { 'at-least-once': [], 'exactly-once': [] };
+  readonly #stock: Record<Delivery, Stock> = { 'at-least-once': emptyStock(), 'exactly-once': emptyStock() };
   /** Jobs that left a shard and are still counted there. */
   readonly #freed = new Map<number, number>();
   #cancelTimer: (() => void) | null = null;
   #size = BLOCK_FIRST;
-  #restUntilMs = 0;
   #comparedMs = Number.NEGATIVE_INFINITY;
-  readonly #onError: (error: unknown) => void;
+  readonly #tell: (message: string, error: unknown) => void;
 
-  /** `onError` is told of a failure that nobody waits for. */
-  constructor(shards: ShardStore, clock: Clock, onError: (error: unknown) => void) {
+  /** `tell` is told of what nobody waits for. */
+  constructor(shards: ShardStore, clock: Clock, tell: (message: string, error: unknown) => void) {
     this.#shards = shards;
     this.#clock = clock;
-    this.#onError = onError;
+    this.#tell = tell;
   }
 
   /**
    * Takes `wanted` places of a delivery for one round, or as many as there are after a bounded wait; what it leaves is to be
    * released. Rounds that run side by side have places of their own.
    *
-   * @throws `unavailable` when `isOver` says that whoever wants them has lost the right to
+   * @throws `unavailable` when whoever wants them has lost the right to
    */
-  async hold(delivery: Delivery, wanted: number, isOver: () => boolean): Promise<HeldPlaces> {
+  async hold(delivery: Delivery, wanted: number, asker: Asker): Promise<HeldPlaces> {
     const held = new HeldPlaces();
     if (wanted === 0) return held;
     try {
-      await this.#fill(held, delivery, wanted, isOver);
+      await this.#fill(held, delivery, wanted, asker);
       return held;
     } catch (error) {
       this.release(delivery, held);
@@ -87,35 +108,44 @@ export class Places {
     }
   }
 
-  async #fill(held: HeldPlaces, delivery: Delivery, wanted: number, isOver: () => boolean): Promise<void> {
+  async #fill(held: HeldPlaces, delivery: Delivery, wanted: number, { isBulk, isOver }: Asker): Promise<void> {
     await this.#leaveDraining();
-    const endMs = this.#clock.monotonicMs() + CAPACITY_WAIT_MS;
+    const stock = this.#stock[delivery];
+    const beganMs = this.#clock.monotonicMs();
     for (let missing = wanted; !isOver(); ) {
       missing -= this.#move(delivery, missing, held);
       if (missing === 0) return;
-      const asked = Math.min(BLOCK_MOST, Math.max(missing, this.#size));
-      const block = await this.#shards.takePlaces(delivery, asked, LIMITS.shardJobs);
-      if (block !== null) {
-        const { shard, firstNumber, count } = block;
-        this.#blocks[delivery].push({ shard, next: firstNumber, end: firstNumber + count });
-        this.#size = Math.min(BLOCK_MOST, this.#size * 2);
-        continue;
-      }
+      if (await this.#takeBlock(delivery, missing)) continue;
       const nowMs = this.#clock.monotonicMs();
-      if (nowMs < this.#restUntilMs) return;
-      if (nowMs >= endMs) {
-        this.#restUntilMs = nowMs + CAPACITY_REST_MS;
+      if (nowMs < stock.restUntilMs) return;
+      const patienceMs = isBulk ? BULK_PATIENCE_MS : PATIENCE_MS;
+      if (nowMs >= Math.max(beganMs, stock.gotMs) + patienceMs) {
+        stock.restUntilMs = nowMs + REST_MS;
+        this.#tell('new jobs are refused: no shard takes them', carillonError('capacity-exhausted', delivery));
         return;
       }
-      await this.#clock.sleep(CAPACITY_ASK_MS);
+      await this.#clock.sleep(ASK_EVERY_MS);
     }
     // Whoever has the partition now decides; refusing for want of places would be a wrong answer.
     throw carillonError('unavailable', 'the partition was taken away while it waited for places');
   }
 
+  /** Takes one block from the store; answers whether there was one. */
+  async #takeBlock(delivery: Delivery, missing: number): Promise<boolean> {
+    const asked = Math.min(BLOCK_MOST, Math.max(missing, this.#size));
+    const block = await this.#shards.takePlaces(delivery, asked, LIMITS.shardJobs);
+    if (block === null) return false;
+    const { shard, firstNumber, count } = block;
+    const stock = this.#stock[delivery];
+    stock.blocks.push({ shard, next: firstNumber, end: firstNumber + count });
+    stock.gotMs = this.#clock.monotonicMs();
+    this.#size = Math.min(BLOCK_MOST, this.#size * 2);
+    return true;
+  }
+
   /** Moves up to `most` of the places at hand; answers how many. */
   #move(delivery: Delivery, most: number, held: HeldPlaces): number {
-    const blocks = this.#blocks[delivery];
+    const { blocks } = this.#stock[delivery];
     let moved = 0;
     while (moved < most && blocks.length > 0) {
       const block = blocks[0]!;
@@ -130,7 +160,7 @@ export class Places {
 
   /** Takes back what a round has not used. */
   release(delivery: Delivery, { blocks }: HeldPlaces): void {
-    this.#blocks[delivery].unshift(...blocks.splice(0));
+    this.#stock[delivery].blocks.unshift(...blocks.splice(0));
   }
 
   /** Notes jobs that have left their shards for good. */
@@ -139,7 +169,7 @@ export class Places {
     for (const shard of shards) this.#freed.set(shard, (this.#freed.get(shard) ?? 0) + 1);
     this.#cancelTimer ??= this.#clock.after(FREE_AFTER_MS, () => {
       this.#cancelTimer = null;
-      this.#writeFreed().catch(this.#onError);
+      this.#writeFreed().catch((error: unknown) => this.#tell('places were not given back', error));
     });
   }
 
@@ -152,14 +182,14 @@ export class Places {
   /** Gives back the places of shards that take no jobs any more, so that they can become empty. */
   async #leaveDraining(): Promise<void> {
     const nowMs = this.#clock.monotonicMs();
-    const held = Object.values(this.#blocks).flat();
+    const held = Object.values(this.#stock).flatMap(({ blocks }) => blocks);
     if (held.length === 0 || nowMs - this.#comparedMs < COMPARE_EVERY_MS) return;
     this.#comparedMs = nowMs;
     const closing = new Set((await this.#shards.shards()).filter((one) => one.state !== 'open').map(({ id }) => id));
     const left = held.filter(({ shard }) => closing.has(shard));
     if (left.length === 0) return;
-    for (const [delivery, blocks] of Object.entries(this.#blocks)) {
-      this.#blocks[delivery as Delivery] = blocks.filter(({ shard }) => !closing.has(shard));
+    for (const stock of Object.values(this.#stock)) {
+      stock.blocks = stock.blocks.filter(({ shard }) => !closing.has(shard));
     }
     await this.#giveBack(left);
   }
@@ -168,9 +198,7 @@ export class Places {
   async close(): Promise<void> {
     this.#cancelTimer?.();
     this.#cancelTimer = null;
-    const held = Object.values(this.#blocks).flat();
-    for (const blocks of Object.values(this.#blocks)) blocks.length = 0;
-    await this.#giveBack(held);
+    await this.#giveBack(Object.values(this.#stock).flatMap(({ blocks }) => blocks.splice(0)));
     await this.#writeFreed();
   }
 
@@ -178,4 +206,8 @@ export class Places {
     const bySize = blocks.map(({ shard, next, end }) => ({ shard, jobs: next - end }));
     if (bySize.length > 0) await this.#shards.addJobs(bySize);
   }
+}
+
+function emptyStock(): Stock {
+  return { blocks: [], gotMs: Number.NEGATIVE_INFINITY, restUntilMs: Number.NEGATIVE_INFINITY };
 }

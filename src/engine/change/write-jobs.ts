@@ -65,6 +65,7 @@ export class JobWriter {
   /** Answers the works that have to be done again. */
   async #round(works: readonly Work[], blind: ReadonlySet<Work>, context: WriteContext): Promise<Work[]> {
     const { nowMs, isOver } = context;
+    const asker = { isOver, isBulk: works.some(({ records }) => records.some(isLine)) };
     const asked = blind.size === 0 ? works : works.filter((work) => !blind.has(work));
     const stored = await read(asked, this.#jobs);
     const used = works.some(({ records }) => records.some(saysCalendars)) || [...stored.values()].some(hasCalendars);
@@ -72,7 +73,7 @@ export class JobWriter {
     const wanted = placesFor(works, stored);
     const held = { 'at-least-once': new HeldPlaces(), 'exactly-once': new HeldPlaces() };
     try {
-      for (const delivery of DELIVERIES) held[delivery] = await this.#places.hold(delivery, wanted[delivery], isOver);
+      for (const delivery of DELIVERIES) held[delivery] = await this.#places.hold(delivery, wanted[delivery], asker);
       const taken = new Map<Work, Place[]>();
       for (const work of works) {
         const { name, delivery } = work.cluster!;
@@ -103,6 +104,10 @@ export class JobWriter {
 
 const DELIVERIES = ['at-least-once', 'exactly-once'] as const satisfies readonly Delivery[];
 const NONE: ReadonlySet<Work> = new Set();
+
+function isLine({ change }: Work['records'][number]): boolean {
+  return change.operation !== undefined;
+}
 
 function beginsWithPut({ records }: Work): boolean {
   const { action, ifVersion } = records[0]!.change;
