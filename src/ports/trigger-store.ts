@@ -56,6 +56,11 @@ export interface Claimed {
   /** The epoch that stood there before; 0: none. */
   formerEpoch: number;
   whole: boolean;
+  /**
+   * Names the history that this copy of the shard has: another one than before when the server was restarted or a replica took
+   * its place, so that writes may be missing. It may change where nothing is missing.
+   */
+  lineage: string;
 }
 
 export interface ScanRequest {

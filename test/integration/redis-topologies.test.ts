@@ -105,7 +105,7 @@ describe.skipIf(servers === null)('a Redis Cluster of two nodes', () => {
         { number: 2, ...change, score: 51 },
         { number: 3, ...change, score: null, record: null },
       ]);
-      expect(await store.claim(shard, 1)).toEqual({ status: 'ok', horizonMs: 0, formerEpoch: 1, whole: true });
+      expect(await store.claim(shard, 1)).toMatchObject({ horizonMs: 0, formerEpoch: 1, whole: true });
       const restored = { number: 4, ...change, score: 1_000 };
       expect(await store.restore(shard, 1, [restored])).toEqual([{ outcome: 'applied', reachesOwner: false }]);
       expect(await store.compare(shard, [{ number: 4, version: 2, member: true }])).toEqual([0]);
@@ -183,6 +183,13 @@ describe.skipIf(servers === null)('a Redis behind a Sentinel', () => {
     );
     const change = { number: 1, version: 1, score: 50, record };
     expect(await store.add(1, [change])).toMatchObject([{ outcome: 'applied' }]);
+    const lineageOf = async (): Promise<string> => {
+      const claimed = await store.claim(1, 1);
+      return claimed.status === 'ok' ? claimed.lineage : '';
+    };
+    const lineage = await lineageOf();
+    expect(lineage).toMatch(/^[0-9a-f]{40}$/);
+    expect(await lineageOf()).toBe(lineage);
     await until(async () => (await clients[1]!.dbsize()) > 0);
     await until(async () => {
       const told = await clients[2]!.call('sentinel', 'failover', 'carillon').catch((error: Error) => error.message);
@@ -194,6 +201,8 @@ describe.skipIf(servers === null)('a Redis behind a Sentinel', () => {
     await until(async () => /role:slave/.test(await clients[0]!.info('replication')));
     await until(async () => (await store.add(1, [{ ...change, version: 2 }]).catch(() => null)) !== null);
     expect(store.connections()).toBeGreaterThan(1);
+    expect(await lineageOf()).toMatch(/^[0-9a-f]{40}$/);
+    expect(await lineageOf()).not.toBe(lineage);
     expect(await clients[1]!.exists('{carillon:sentinel:1}:members')).toBe(1);
     expect(await store.count(1)).toEqual({ members: 1, finished: 0 });
     await store.close();

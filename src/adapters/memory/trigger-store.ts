@@ -68,7 +68,7 @@ export function memoryTriggerStore(clock: Clock): TriggerStore {
       if (epoch < state.epoch) return stale(state);
       const formerEpoch = state.epoch;
       state.epoch = epoch;
-      return { status: 'ok', horizonMs: state.horizonMs, formerEpoch, whole: state.whole };
+      return { status: 'ok', horizonMs: state.horizonMs, formerEpoch, whole: state.whole, lineage: '' };
     },
     async reset(shard, epoch, build) {
       const state = shardOf(shard);

@@ -100,9 +100,9 @@ export function redisTriggerStore(
     async claim(shard, epoch): Promise<Claimed | Stale> {
       const k = keysOf(shard);
       const reply = await commands.run(SCRIPTS.claim, [k.state, k.members, k.versions, k.records], [epoch]);
-      const [ok, value, formerEpoch, whole] = reply as [number, number, number, number];
+      const [ok, value, formerEpoch, whole, lineage] = reply as [number, number, number, number, Buffer];
       return ok === 1
-        ? { status: 'ok', horizonMs: value, formerEpoch, whole: whole === 1 }
+        ? { status: 'ok', horizonMs: value, formerEpoch, whole: whole === 1, lineage: lineage.toString('latin1') }
         : { status: 'stale', epoch: value };
     },
 

@@ -109,6 +109,8 @@ export class SqliteTriggerStore implements TriggerStore {
         horizonMs: stored.horizon_ms,
         formerEpoch: stored.epoch,
         whole: stored.whole === 1,
+        // The file holds progress too: the two go back together.
+        lineage: '',
       };
     });
   }

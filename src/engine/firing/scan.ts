@@ -3,6 +3,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { decodeRecord } from '../../core/record.ts';
 import type { Shard } from '../../ports/shard-store.ts';
 import type { DueMember } from '../../ports/trigger-store.ts';
+import { isOtherLineage, knowLineages } from '../rebuild/lineage.ts';
 import { inheritedT, loseShard } from '../rebuild/lost.ts';
 import { applyChange, firedToMs } from './change.ts';
 import { newLive } from './entries.ts';
@@ -181,7 +182,8 @@ function takeUp(slot: SlotState, shard: ShardRun, member: DueMember, record: Job
 
 /**
  * Takes a shard for this owner. It is lost where the store does not have all of it, where the last owner had not rebuilt it, and
- * where it is older than what that one has told: another owner claimed it last, or its H is before T. Null: the slot is lost.
+ * where it is older than what that one has told: another owner claimed it last, its H is before T, or it is in a copy of the
+ * store that the last owner had not compared. Null: the slot is lost.
  */
 export async function claimShard(
   slot: SlotState,
@@ -193,14 +195,16 @@ export async function claimShard(
     slot.lose(`epoch ${claimed.epoch} holds shard ${id}`);
     return null;
   }
-  const { horizonMs, formerEpoch, whole } = claimed;
+  const { horizonMs, formerEpoch, whole, lineage } = claimed;
   const t = slot.running ? slot.mark.t : inheritedT(slot, id);
   const shard = new ShardRun(id, horizonMs);
+  shard.lineage = lineage;
+  const other = isOtherLineage(slot, lineage);
   const lagged = !slot.running && slot.lagging.has(id);
-  if (whole && !lagged && formerEpoch >= slot.formerEpoch && horizonMs >= t) return shard;
+  if (whole && !lagged && !other && formerEpoch >= slot.formerEpoch && horizonMs >= t) return shard;
   shard.horizonMs = t;
   // A new one has nothing that could be lost; to make it whole is the same work.
-  loseShard(slot, shard, state === 'new' ? 'new' : whole ? 'older' : 'not-whole');
+  loseShard(slot, shard, state === 'new' ? 'new' : !whole ? 'not-whole' : other ? 'lineage' : 'older');
   return shard;
 }
 
@@ -234,5 +238,6 @@ export async function syncShards(slot: SlotState, nowMs: number, shards?: readon
     if (slot.shards.get(id)?.lost === false) await stores.shards.setState(id, 'new', 'open');
     else unopened.add(id);
   });
+  if (taken > 0) knowLineages(slot);
   return { taken, unopened };
 }

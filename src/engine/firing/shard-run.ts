@@ -12,7 +12,7 @@ export class ShardRun {
   /** Entries whose score is to be written. */
   queue: number[] = [];
   /** Members whose score this owner has set to 0, for the recorder. */
-  ended: { number: number; version: number }[] = [];
+  ended: { number: number; version: number; oneShotOf?: string }[] = [];
   /** Others of score 0 may be there: the store is to be asked. */
   finished = true;
   /** All members are to be read again. */
@@ -23,6 +23,8 @@ export class ShardRun {
   doubtful = new Set<number>();
   /** Called when horizon or loss change: the slot has a horizon of its own. */
   changed: () => void = () => {};
+  /** The copy of the store in which the shard was last known to be right. */
+  lineage = '';
   private horizon: number;
   private isLost = false;
 

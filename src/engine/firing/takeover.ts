@@ -12,6 +12,7 @@ import { laneId, TOPICS } from '../../core/topics.ts';
 import { Wheel } from '../../core/wheel.ts';
 import type { BusReader, BusRecord } from '../../ports/bus.ts';
 import type { DueMember } from '../../ports/trigger-store.ts';
+import { knowLineages } from '../rebuild/lineage.ts';
 import { inheritedT } from '../rebuild/lost.ts';
 import { IDLE } from './entries.ts';
 import { readFast } from './fast-path.ts';
@@ -51,8 +52,12 @@ export async function adopt(slot: SlotState): Promise<void> {
   if (!(await readProgress(slot, attempt))) return;
   if (!(await readCursors(slot, attempt))) return;
   await openFastPath(slot);
-  const scanned = await firstScans(slot);
-  if (scanned === null) return;
+  let scanned: Scanned[] | null;
+  do {
+    scanned = await firstScans(slot);
+    if (scanned === null) return;
+    // With a new connection the store may have gone back behind the first answers.
+  } while (slot.connections !== slot.options.stores.triggers.connections());
   do {
     await readFast(slot, 0);
   } while (slot.phase === 'adopting' && !(await slot.reader!.caughtUp()));
@@ -118,6 +123,7 @@ async function readProgress(slot: SlotState, attempt: string): Promise<boolean> 
     if (progress === null) throw new Error('a progress record has an unknown form');
     slot.durable = { t: progress.t, o: progress.o, n: 0 };
     slot.formerEpoch = progress.epoch;
+    slot.lineages = progress.lineages ?? null;
     slot.lagging = new Map(Object.entries(progress.lagging ?? {}).map(([shard, t]) => [Number(shard), t]));
     break;
   }
@@ -148,12 +154,17 @@ async function openFastPath(slot: SlotState): Promise<void> {
   slot.reader = await bus.reader(TOPICS.fast, slot.partition, from);
 }
 
-async function firstScans(slot: SlotState): Promise<{ shard: ShardRun; members: DueMember[] }[] | null> {
+interface Scanned {
+  shard: ShardRun;
+  members: DueMember[];
+}
+
+async function firstScans(slot: SlotState): Promise<Scanned[] | null> {
   const { delivery, slot: number, stores, clock } = slot.options;
   slot.connections = stores.triggers.connections();
   const all = await stores.shards.shards();
   const mine = all.filter((shard) => shard.delivery === delivery && shard.slot === number && shard.state !== 'closed');
-  const scanned: { shard: ShardRun; members: DueMember[] }[] = [];
+  const scanned: Scanned[] = [];
   await fewAtOnce(mine, async ({ id, state }) => {
     const shard = await claimShard(slot, { id, state });
     if (shard === null) return;
@@ -182,6 +193,7 @@ async function begin(slot: SlotState): Promise<void> {
     slot.inherited.delete(key);
   }
   slot.phase = 'running';
+  knowLineages(slot);
   slot.committedMs = slot.options.clock.monotonicMs();
   for (let entry = 0; entry < entries.end; entry += 1) {
     const live = entries.live[entry];

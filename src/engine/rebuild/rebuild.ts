@@ -5,6 +5,7 @@ import { place, settle } from '../firing/movement.ts';
 import { readMembers, takeUpAll } from '../firing/scan.ts';
 import { alone, type ShardRun } from '../firing/shard-run.ts';
 import type { SlotState } from '../firing/slot-state.ts';
+import { knowLineages } from './lineage.ts';
 import { endUntold, MOVING_MOST, readCalendars, restoreJobs, sidesIn } from './restore.ts';
 
 /** Jobs of one question to the job store. */
@@ -34,6 +35,13 @@ export async function rebuild(slot: SlotState, wanted: (shard: ShardRun) => bool
 async function rebuildShard(slot: SlotState, shard: ShardRun): Promise<void> {
   const { stores, epoch, clock } = slot.options;
   const begunMs = clock.monotonicMs();
+  const connections = stores.triggers.connections();
+  const claimed = await stores.triggers.claim(shard.id, epoch);
+  if (claimed.status === 'stale') {
+    slot.lose(`epoch ${claimed.epoch} holds shard ${shard.id}`);
+    return;
+  }
+  shard.lineage = claimed.lineage;
   slot.builds += 1;
   const build = epoch * BUILDS + (slot.builds % BUILDS);
   const reset = await stores.triggers.reset(shard.id, epoch, build);
@@ -51,7 +59,7 @@ async function rebuildShard(slot: SlotState, shard: ShardRun): Promise<void> {
     // Lost again in between: it begins anew.
     if (members === null) return;
     await takeUpAll(slot, shard, members);
-    if (slot.running) standWhole(slot, shard);
+    if (slot.running) standWhole(slot, shard, connections === stores.triggers.connections());
   } finally {
     shard.scanning = false;
   }
@@ -86,15 +94,18 @@ async function restoreAll(slot: SlotState, shard: ShardRun): Promise<number | nu
   return count;
 }
 
-/** The shard keeps up again: what waited outside the wheel goes into it, and what T has passed meanwhile goes behind cursors. */
-function standWhole(slot: SlotState, shard: ShardRun): void {
+/**
+ * The shard keeps up again: what waited outside the wheel goes into it, and what T has passed meanwhile goes behind cursors.
+ * `certain`: no connection was made anew meanwhile, with which the store may have gone back by a part of the rebuild.
+ */
+function standWhole(slot: SlotState, shard: ShardRun, certain: boolean): void {
   const { entries } = slot;
   const all = entries.ofShard(shard.id);
   closeInherited(slot, shard.id);
   for (const entry of all) if (entries.live[entry]!.cursor === null) oweBehind(slot, entry);
   shard.lost = false;
   shard.doubted = false;
-  shard.suspect = false;
+  shard.suspect = !certain;
   shard.doubtful.clear();
   shard.finished = true;
   slot.moved = true;
@@ -103,5 +114,6 @@ function standWhole(slot: SlotState, shard: ShardRun): void {
     settle(slot, entry);
     place(slot, entry);
   }
+  knowLineages(slot);
   slot.options.wake?.();
 }

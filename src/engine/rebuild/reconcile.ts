@@ -3,6 +3,7 @@ import type { JobVersion } from '../../ports/job-store.ts';
 import { queueScore } from '../firing/movement.ts';
 import { alone, type ShardRun } from '../firing/shard-run.ts';
 import type { SlotState } from '../firing/slot-state.ts';
+import { knowLineages } from './lineage.ts';
 import { loseShard } from './lost.ts';
 import { endUntold, MOVING_MOST, readCalendars, restoreJobs, sidesIn } from './restore.ts';
 
@@ -74,7 +75,10 @@ export class Reconciler {
     const { shard, hurried, connections } = this.#pass;
     await this.#page(this.#pass);
     if (!hurried) return false;
-    if (this.#pass === null && slot.connections === connections) shard.suspect = false;
+    if (this.#pass === null && slot.connections === connections) {
+      shard.suspect = false;
+      knowLineages(slot);
+    }
     return true;
   }
 
@@ -104,7 +108,8 @@ export class Reconciler {
         slot.lose(`epoch ${claimed.epoch} holds shard ${shard.id}`);
         return false;
       }
-      const { whole, horizonMs } = claimed;
+      const { whole, horizonMs, lineage } = claimed;
+      shard.lineage = lineage;
       if (!whole) loseShard(slot, shard, 'not-whole');
       else if (horizonMs !== shard.storedMs && horizonMs !== shard.triedMs) loseShard(slot, shard, 'horizon');
       return !shard.lost;

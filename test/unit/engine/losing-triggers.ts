@@ -1,6 +1,6 @@
 import { memoryTriggerStore } from '../../../src/adapters/memory/trigger-store.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
-import type { AddResult, TriggerStore } from '../../../src/ports/trigger-store.ts';
+import type { AddResult, Claimed, TriggerStore } from '../../../src/ports/trigger-store.ts';
 
 type Method = (...args: never[]) => Promise<unknown>;
 
@@ -43,6 +43,7 @@ export class LosingTriggers {
     }
     if (CHANGING.has(name)) this.journal.push({ name, args: structuredClone(args) });
     const answer = await (this.inner[name as keyof TriggerStore] as Method)(...(args as never[]));
+    if (name === 'claim') return { ...(answer as Claimed), lineage: `connection ${this.connections}` };
     if (name !== 'add' || this.clock.monotonicMs() > this.doubtedUntilMs) return answer;
     return (answer as AddResult[]).map((result) => ({ ...result, reachesOwner: true }));
   }
