@@ -11,6 +11,14 @@ import { inOrder, loop, type Service, service } from '../src/runtime/service.ts'
 const RETRY_MS = 100;
 const RETRY_MAX_MS = 500;
 
+/** How often it is looked for blocks of finished jobs, in ms: what ends together meanwhile is folded together. */
+const FOLD_EVERY_MS = 5_000;
+/**
+ * Between two folds there is a rest of this many times their length, so that they take a sixth of what the job store can do:
+ * (m) 10,000 jobs/s on two idle cores, a third of what can be registered there.
+ */
+const FOLD_RESTS = 5;
+
 /** Name of this machine and process, for people. */
 export interface ManagerOptions {
   host: string;
@@ -25,7 +33,7 @@ const REPORT = { rates: {}, wheelLagMs: 0, wheels: 0 };
  */
 export function startManager(context: AllotContext, { host, pid }: ManagerOptions): Service {
   const { telemetry, clock } = context;
-  const { leases } = context.stores;
+  const { leases, jobs } = context.stores;
   let incarnation = '';
   const open = async (): Promise<void> => {
     incarnation = randomUUID();
@@ -57,6 +65,11 @@ export function startManager(context: AllotContext, { host, pid }: ManagerOption
   const leaseLoop = every('manager-leases', () => leaseRound.run(incarnation));
   const shardLoop = every('manager-shards', () => shardRound.run());
   const moveLoop = every('manager-moves', () => mover.run());
+  const fold = async (): Promise<number> => {
+    const begunMs = clock.monotonicMs();
+    const folded = leader.trusted() ? await jobs.fold() : 0;
+    return folded === 0 ? FOLD_EVERY_MS : FOLD_RESTS * (clock.monotonicMs() - begunMs);
+  };
   const lead = async (): Promise<number> => {
     const before = leader.trusted();
     const waitMs = await leader.renew(incarnation);
@@ -85,6 +98,7 @@ export function startManager(context: AllotContext, { host, pid }: ManagerOption
     shardLoop,
     moves,
     moveLoop,
+    every('manager-fold', fold),
     signals,
   ]);
 }

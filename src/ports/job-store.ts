@@ -1,11 +1,14 @@
 import type { Job, JobState } from '../core/job.ts';
+import type { JobEndings } from './job-endings.ts';
+
+export type { FinishedJob } from './job-endings.ts';
 
 /**
  * Jobs and their versions: the truth about intent. MongoDB in cluster mode (majority reads and writes), a table in embedded
  * mode. Only the applier writes jobs, serially per job; every write is conditional all the same, since a fenced applier may
  * still be running.
  */
-export interface JobStore {
+export interface JobStore extends JobEndings {
   get(cluster: string, key: string): Promise<Job | null>;
   /** Jobs (tombstones too) by key, in any order; missing ones are left out. At most 10,000 keys. */
   getMany(jobs: readonly { cluster: string; key: string }[]): Promise<Job[]>;
@@ -14,19 +17,8 @@ export interface JobStore {
   /** Replaces each job where the stored version and position are `expected`; answers per job whether it did. */
   replaceMany(changes: readonly { job: Job; expected: { version: number; offset: number } }[]): Promise<boolean[]>;
   /**
-   * Marks enabled jobs of these (shard, number, version) as finished; another version and tombstones are left alone. Answers
-   * how many it marked.
-   */
-  finish(jobs: readonly { shard: number; number: number; version: number }[], nowMs: number): Promise<number>;
-  /** Puts jobs of any state into the error state with a reason, where the version is still this one; no tombstones. */
-  fail(
-    shard: number,
-    jobs: readonly { number: number; version: number; reason: string }[],
-    nowMs: number,
-  ): Promise<number>;
-  /**
-   * One page of the jobs of a cluster, by key in binary order of its UTF-8, without tombstones. `next` is the last key of
-   * the page, the `afterKey` of the next one; null: there are no more.
+   * One page of the jobs of a cluster, by key in binary order of its UTF-8, without tombstones. `next` is the `afterKey` of
+   * the next page; null: there are no more. A page may be shorter than `limit` before that.
    */
   list(query: JobQuery): Promise<{ jobs: Job[]; next: string | null }>;
   /** Jobs of a shard by number, without tombstones: for rebuild and reconcile. */

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Job } from '../../src/core/job.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
+import { oneShotStatements } from './job-endings.contract.ts';
 import { jobListStatements } from './job-store-lists.contract.ts';
 import { reopened, type StoreOpening } from './opening.ts';
 import { sampleJob } from './samples.ts';
@@ -147,24 +148,26 @@ function endStatements(opened: OpenedJobs): void {
   ];
   const asked = [1, 2, 3, 4, 5].map((number) => ({ shard: 3, number, version: 3 }));
 
-  test('finish marks enabled jobs of these shards and versions, and answers how many', async () => {
+  test('finish marks enabled jobs of these shards and versions', async () => {
     const { store } = opened();
     await store.insertMany(endings());
-    expect(await store.finish([], 5)).toBe(0);
-    expect(await store.finish(asked, 1_785_000_000_000)).toBe(1);
+    await store.finish([], 5);
+    await store.finish(asked, 1_785_000_000_000);
     expect(await store.get('team', 'live')).toEqual({
       ...endings()[0]!,
       state: 'finished',
       updatedMs: 1_785_000_000_000,
     });
     for (const job of endings().slice(1)) expect(await store.get('team', job.key)).toEqual(job);
-    expect(await store.finish(asked, 1_785_000_000_001)).toBe(0);
+    await store.finish(asked, 1_785_000_000_001);
+    expect((await store.get('team', 'live'))?.updatedMs).toBe(1_785_000_000_000);
     const others = [
       { shard: 4, number: 1, version: 3 },
       { shard: 3, number: 2, version: 4 },
     ];
-    expect(await store.finish([...asked, ...others], 1_785_000_000_002)).toBe(2);
+    await store.finish([...asked, ...others], 1_785_000_000_002);
     for (const key of ['newer', 'elsewhere']) expect((await store.get('team', key))?.state).toBe('finished');
+    for (const key of ['paused', 'deleted']) expect((await store.get('team', key))?.state).not.toBe('finished');
   });
 
   test('fail stores state and reason where the version is still this one, tombstones left alone', async () => {
@@ -187,12 +190,10 @@ function endStatements(opened: OpenedJobs): void {
     const { store } = opened();
     const jobs = Array.from({ length: 2_000 }, (_, i) => sampleJob(`j-${i}`, { number: i }));
     await store.insertMany(jobs);
-    expect(
-      await store.finish(
-        jobs.map((job) => ({ shard: 3, number: job.number, version: 1 })),
-        5,
-      ),
-    ).toBe(2_000);
+    await store.finish(
+      jobs.map((job) => ({ shard: 3, number: job.number, version: 1 })),
+      5,
+    );
     expect(await store.counts('team')).toMatchObject({ enabled: 0, finished: 2_000 });
   });
 
@@ -237,6 +238,7 @@ export function jobStoreContract(name: string, open: () => Promise<StoreOpening<
     });
     writeStatements(() => opening);
     endStatements(() => opening);
+    oneShotStatements(() => opening);
     jobListStatements(() => opening);
   });
 }

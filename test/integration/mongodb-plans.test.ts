@@ -49,7 +49,13 @@ async function callEverything(stores: MongoStores, at: (method: string) => void)
           [3, 4].map((shard) => ({ shard, number: 4, version: 1 })),
           5,
         ),
+      () =>
+        jobs.finish(
+          Array.from({ length: 1_000 }, (_, i) => ({ shard: i % 50, number: i, version: 1, oneShotOf: 'team' })),
+          6,
+        ),
     ],
+    'jobs.fold': [() => jobs.fold()],
     'jobs.fail': [() => jobs.fail(3, [{ number: 5, version: 1, reason: 'why' }], 5)],
     'jobs.list': [
       () => jobs.list({ cluster: 'team', limit: 10 }),
@@ -223,7 +229,7 @@ describe.skipIf(servers === null)('plans of every query that the MongoDB stores 
 
   test('counts read the index alone', async () => {
     const counts = asked.filter(({ method }) => method === 'jobs.counts');
-    expect(counts).toHaveLength(2);
+    expect(counts).toHaveLength(4);
     for (const { command } of counts) expect(await explained(statements(command)[0]!)).not.toContain('FETCH');
   });
 });

@@ -57,7 +57,6 @@ export function memoryJobStore(): JobStore {
       const found = some.map(({ shard, number, version }) => end(shard, number, version));
       const enabled = found.filter((job) => job?.state === 'enabled');
       for (const job of enabled) Object.assign(job!, { state: 'finished', updatedMs: nowMs });
-      return enabled.length;
     },
     async fail(shard, some, nowMs) {
       let failed = 0;
@@ -69,6 +68,7 @@ export function memoryJobStore(): JobStore {
       }
       return failed;
     },
+    fold: async () => 0,
     async list({ cluster, afterKey, prefix = '', state, limit }) {
       const found = living(
         (job) =>

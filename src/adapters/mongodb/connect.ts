@@ -8,6 +8,7 @@ import type { ShardStore } from '../../ports/shard-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import { mongoCatalogStore } from './catalog-store.ts';
 import { mongoError } from './errors.ts';
+import { FINISHED, FINISHED_INDEXES } from './finished-blocks.ts';
 import { guardOf } from './guard.ts';
 import { JOB_INDEXES, JOBS, mongoJobStore } from './job-store.ts';
 import { LEASE_INDEXES, LEASES, mongoLeaseStore } from './lease-store.ts';
@@ -40,6 +41,7 @@ const LEAST_WIRE_VERSION = 17;
 
 const INDEXES = [
   { collection: JOBS, indexes: JOB_INDEXES },
+  { collection: FINISHED, indexes: FINISHED_INDEXES },
   { collection: SHARDS, indexes: SHARD_INDEXES },
   { collection: LEASES, indexes: LEASE_INDEXES },
   { collection: OPERATIONS, indexes: OPERATION_INDEXES },

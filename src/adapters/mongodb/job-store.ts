@@ -2,6 +2,7 @@ import { type Collection, type Db, type Filter, type IndexDescription, ObjectId 
 import { carillonError } from '../../core/errors.ts';
 import type { Job, JobState } from '../../core/job.ts';
 import type { JobQuery, JobStore, JobUse, JobVersion } from '../../ports/job-store.ts';
+import { BLOCKS_FROM, FinishedBlocks, finishedAt, nameOf } from './finished-blocks.ts';
 import { insertDocuments } from './insert.ts';
 import { fromDocument, type JobDocument, jobId, toDocument } from './job-document.ts';
 
@@ -30,15 +31,16 @@ const ZONES_PER_QUERY = 100;
 
 export function mongoJobStore(db: Db): JobStore {
   const jobs = db.collection<JobDocument>(JOBS);
+  const finished = new FinishedBlocks(db, jobs);
   const page = async (filter: Filter<JobDocument>, limit: number): Promise<Job[]> => {
     const found = await jobs.find(filter).sort({ _id: 1 }).limit(limit).toArray();
-    return found.map(fromDocument);
+    return await finished.over(found.map(fromDocument));
   };
 
   return {
     async get(cluster, key): Promise<Job | null> {
       const document = await jobs.findOne({ _id: jobId(cluster, key) });
-      return document === null ? null : fromDocument(document);
+      return document === null ? null : (await finished.over([fromDocument(document)]))[0]!;
     },
 
     async getMany(wanted): Promise<Job[]> {
@@ -49,7 +51,7 @@ export function mongoJobStore(db: Db): JobStore {
       if (wanted.length === 1) return [(await this.get(only!.cluster, only!.key)) ?? []].flat();
       const ids = wanted.map(({ cluster, key }) => jobId(cluster, key));
       const found = await jobs.find({ _id: { $in: ids } }).toArray();
-      return found.map(fromDocument);
+      return await finished.over(found.map(fromDocument));
     },
 
     async insertMany(given): Promise<boolean[]> {
@@ -66,15 +68,20 @@ export function mongoJobStore(db: Db): JobStore {
       return replaced;
     },
 
-    async finish(ended, nowMs): Promise<number> {
-      if (ended.length === 0) return 0;
-      const update = { $set: { state: 'finished' as const, updatedMs: nowMs } };
-      const operations = ofOneVersion(ended).map(({ shard, version, numbers }) => {
+    async finish(ended, nowMs): Promise<void> {
+      const oneShots = ended.filter(({ oneShotOf }) => oneShotOf !== undefined);
+      const inBlocks = oneShots.length >= BLOCKS_FROM;
+      if (inBlocks) await finished.write(oneShots, nowMs);
+      const others = inBlocks ? ended.filter(({ oneShotOf }) => oneShotOf === undefined) : ended;
+      if (others.length === 0) return;
+      const operations = ofOneVersion(others).map(({ shard, version, numbers }) => {
         const filter = { shard, number: { $in: numbers }, version, state: 'enabled' as const, deleted: false };
-        return { updateMany: { filter, update } };
+        return { updateMany: { filter, update: finishedAt(nowMs) } };
       });
-      return (await jobs.bulkWrite(operations, { ordered: false })).matchedCount;
+      await jobs.bulkWrite(operations, { ordered: false });
     },
+
+    fold: () => finished.fold(),
 
     fail: (shard, failed, nowMs) =>
       update(
@@ -88,19 +95,27 @@ export function mongoJobStore(db: Db): JobStore {
     async list(query): Promise<{ jobs: Job[]; next: string | null }> {
       const found = await page(listFilter(query), query.limit + 1);
       const listed = found.slice(0, query.limit);
-      return { jobs: listed, next: found.length > query.limit ? (listed.at(-1)?.key ?? null) : null };
+      const next = found.length > query.limit ? (listed.at(-1)?.key ?? null) : null;
+      // Those that were asked for as enabled may stand in a block as finished.
+      return { jobs: listed.filter(({ state }) => state === (query.state ?? state)), next };
     },
 
     async byShard(shard, afterNumber, limit): Promise<Job[]> {
       const filter = { shard, number: { $gt: afterNumber }, deleted: false };
       const found = await jobs.find(filter).sort({ number: 1 }).limit(limit).toArray();
-      return found.map(fromDocument);
+      return await finished.over(found.map(fromDocument));
     },
 
     async versions(shard, afterNumber, limit): Promise<JobVersion[]> {
       const filter = { shard, number: { $gt: afterNumber }, deleted: false };
       const projection = { _id: 0, number: 1, version: 1, state: 1, updatedMs: 1 };
-      return await jobs.find(filter).project<JobVersion>(projection).sort({ number: 1 }).limit(limit).toArray();
+      const found = await jobs.find(filter).project<JobVersion>(projection).sort({ number: 1 }).limit(limit).toArray();
+      const blocks = await finished.of([shard]);
+      for (const job of found) {
+        const atMs = job.state === 'enabled' ? blocks.get(nameOf({ shard, ...job })) : undefined;
+        if (atMs !== undefined) Object.assign(job, { state: 'finished', updatedMs: atMs });
+      }
+      return found;
     },
 
     async using(what, after, limit): Promise<Job[]> {
@@ -112,7 +127,11 @@ export function mongoJobStore(db: Db): JobStore {
       return pages.flat().sort(byKey).slice(0, limit);
     },
 
-    counts: (cluster) => countStates(jobs, cluster),
+    async counts(cluster): Promise<Record<JobState, number>> {
+      const [counts, inBlocks] = await Promise.all([countStates(jobs, cluster), finished.count(cluster)]);
+      const moved = Math.min(inBlocks, counts.enabled);
+      return { ...counts, enabled: counts.enabled - moved, finished: counts.finished + moved };
+    },
 
     async sweep(partition, offset, limit): Promise<number> {
       const old = { 'position.partition': partition, 'position.offset': { $lt: offset }, deleted: true };
@@ -125,10 +144,7 @@ export function mongoJobStore(db: Db): JobStore {
   };
 }
 
-/**
- * Jobs of the same shard and version, which nearly all one-shots are: one operation for many costs mongod 24 us of CPU per
- * job, one for each 60 (m).
- */
+/** Jobs of the same shard and version: one operation for many costs mongod 24 us of CPU per job, one for each 60 (m). */
 function ofOneVersion(ended: readonly { shard: number; number: number; version: number }[]) {
   const groups = new Map<string, { shard: number; version: number; numbers: number[] }>();
   for (const { shard, number, version } of ended) {

@@ -123,12 +123,17 @@ export class SqliteJobStore implements JobStore {
     }
   }
 
-  async finish(jobs: Parameters<JobStore['finish']>[0], nowMs: number): Promise<number> {
+  async finish(jobs: Parameters<JobStore['finish']>[0], nowMs: number): Promise<void> {
     const sql = `UPDATE jobs SET state = 'finished', updated_ms = ?
                  WHERE shard = ? AND number = ? AND version = ? AND deleted = 0 AND state = 'enabled'`;
-    return this.#db.write(() =>
-      jobs.reduce((sum, { shard, number, version }) => sum + this.#db.run(sql, nowMs, shard, number, version), 0),
-    );
+    this.#db.write(() => {
+      for (const { shard, number, version } of jobs) this.#db.run(sql, nowMs, shard, number, version);
+    });
+  }
+
+  /** A job is marked at once here, as cheaply as a block would be written. */
+  async fold(): Promise<number> {
+    return 0;
   }
 
   async fail(

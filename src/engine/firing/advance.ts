@@ -160,6 +160,10 @@ async function writeBack(slot: SlotState, shard: ShardRun): Promise<number> {
   }
 }
 
+function endedJob(number: number, { version, current }: Live): ShardRun['ended'][number] {
+  return current?.once === true ? { number, version, oneShotOf: current.cluster } : { number, version };
+}
+
 /** A member that is missing has another version, which a message will tell, or is lost: until that is known the entry stays. */
 function takeWritten(
   slot: SlotState,
@@ -178,7 +182,7 @@ function takeWritten(
     }
     entries.scoredMs[entry] = nowMs;
     if (score === 0) {
-      if (shard.ended.length < LIMITS.shardJobs) shard.ended.push({ number: entries.number[entry]!, version });
+      if (shard.ended.length < LIMITS.shardJobs) shard.ended.push(endedJob(entries.number[entry]!, live));
       else shard.finished = true;
       if (entries.nominalMs[entry] === NO_OCCURRENCE) remove(slot, entry);
       continue;

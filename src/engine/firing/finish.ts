@@ -56,9 +56,14 @@ export async function recordFinished(slot: SlotState): Promise<number> {
     await askFinished(slot);
     const ended = takeEnded(slot);
     if (ended.length === 0 || !slot.running) break;
+    const all = ended.flatMap(({ shard: { id }, members }) => members.map((member) => ({ ...member, shard: id })));
     try {
-      const all = ended.flatMap(({ shard: { id }, members }) => members.map((member) => ({ shard: id, ...member })));
       await stores.jobs.finish(all, clock.wallMs());
+    } catch (error) {
+      for (const { shard, members } of ended) shard.ended.unshift(...members);
+      throw error;
+    }
+    try {
       await Promise.all(ended.map(({ shard, members }) => stores.triggers.removeFinished(shard.id, members)));
       recorded += all.length;
       slot.count('jobs_finished_total', {}, all.length);
@@ -70,17 +75,18 @@ export async function recordFinished(slot: SlotState): Promise<number> {
   return recorded;
 }
 
-/** Asks the store for finished members of those shards of which nobody here knows them. */
+/** Asks the store for finished members of those shards of which nobody here knows all. */
 async function askFinished(slot: SlotState): Promise<void> {
   const asked = [...slot.shards.values()].filter((shard) => shard.finished && !shard.lost);
   await Promise.all(
     asked.map(async (shard) => {
-      // The answer has what is known too.
-      shard.ended = [];
       shard.finished = false;
       try {
-        shard.ended = await slot.options.stores.triggers.finished(shard.id, LIMITS.recorderMembers);
-        shard.finished = shard.ended.length === LIMITS.recorderMembers;
+        const found = await slot.options.stores.triggers.finished(shard.id, LIMITS.recorderMembers);
+        // What is known here says more; some of it may have been written after the answer.
+        const known = new Map(shard.ended.map(({ number, version }) => [number, version]));
+        for (const member of found) if (known.get(member.number) !== member.version) shard.ended.push(member);
+        shard.finished = found.length === LIMITS.recorderMembers;
       } catch (error) {
         shard.finished = true;
         throw error;
@@ -91,7 +97,7 @@ async function askFinished(slot: SlotState): Promise<void> {
 
 interface Ended {
   shard: ShardRun;
-  members: { number: number; version: number }[];
+  members: ShardRun['ended'];
 }
 
 /** What one call takes of all shards together. */

@@ -19,6 +19,8 @@ export interface Plan extends Target {
   offsetMs: number;
   everyMs: number;
   misfire: MisfirePolicy;
+  /** Whether its schedule names one time. */
+  once: boolean;
 }
 
 /** Effective times of a schedule in [fromMs, toMs] that were published, UTC ms. */
@@ -53,7 +55,8 @@ export function planOf(record: JobRecord, cluster: Cluster, epoch: number): Plan
   const compiled = compileSchedule(schedule, bounds, { key, createdMs, calendar });
   const { topic, head, cluster: name } = targetOf(record, cluster, epoch);
   const { offsetMs, everyMs } = compiled;
-  return { cluster: name, topic, head, cutMs: record.cutMs, schedule: compiled, offsetMs, everyMs, misfire };
+  const once = schedule.kind === 'once';
+  return { cluster: name, topic, head, cutMs: record.cutMs, schedule: compiled, offsetMs, everyMs, misfire, once };
 }
 
 /** The first owed nominal time of a segment after a nominal time, or NO_OCCURRENCE. */
