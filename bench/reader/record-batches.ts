@@ -83,6 +83,24 @@ export class BatchReader {
     return next;
   }
 
+  /**
+   * Reads records as the embedded product keeps them in a row: the length of each as an unsigned varint, then its content as in
+   * a record of Kafka. Answers how many there are.
+   */
+  block(bytes: Uint8Array, atMs: number): number {
+    const cursor = this.#cursor;
+    cursor.bytes = bytes;
+    cursor.at = 0;
+    let records = 0;
+    for (; cursor.at < bytes.length; records += 1) {
+      const length = cursor.unsigned();
+      const end = cursor.at + length;
+      this.#content(atMs, -1);
+      cursor.at = end;
+    }
+    return records;
+  }
+
   #batch(partition: number, bytes: Buffer, skip: number): void {
     this.batches += 1;
     const attributes = bytes.readInt16BE(ATTRIBUTES_AT);
@@ -123,15 +141,21 @@ export class BatchReader {
       cursor.at += 1;
       cursor.skipVarint();
       cursor.varint();
-      const job = this.#job();
-      const value = cursor.varint();
-      if (value > 0) cursor.at += value;
-      this.#nominalMs = -1;
-      for (let left = cursor.varint(); left > 0; left -= 1) this.#header();
-      if (job < 0 || this.#nominalMs < 0) this.#sink.foreign();
-      else this.#sink.trigger(job, this.#nominalMs, atMs, transaction, this.#place);
+      this.#content(atMs, transaction);
     }
     cursor.at = end;
+  }
+
+  /** Key, value and headers. */
+  #content(atMs: number, transaction: number): void {
+    const cursor = this.#cursor;
+    const job = this.#job();
+    const value = cursor.varint();
+    if (value > 0) cursor.at += value;
+    this.#nominalMs = -1;
+    for (let left = cursor.varint(); left > 0; left -= 1) this.#header();
+    if (job < 0 || this.#nominalMs < 0) this.#sink.foreign();
+    else this.#sink.trigger(job, this.#nominalMs, atMs, transaction, this.#place);
   }
 
   /** The digits that end the key; -1 if it ends in none. */

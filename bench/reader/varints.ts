@@ -8,6 +8,11 @@ export class Cursor {
 
   /** A signed varint of at most 32 bits. */
   varint(): number {
+    const raw = this.unsigned();
+    return (raw >>> 1) ^ -(raw & 1);
+  }
+
+  unsigned(): number {
     const bytes = this.bytes;
     let byte = bytes[this.at++]!;
     let raw = byte & 0x7f;
@@ -15,7 +20,7 @@ export class Cursor {
       byte = bytes[this.at++]!;
       raw |= (byte & 0x7f) << shift;
     }
-    return (raw >>> 1) ^ -(raw & 1);
+    return raw;
   }
 
   /** Passes over a varint of any length. */

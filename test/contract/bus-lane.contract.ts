@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest';
-import type { BusLane } from '../../src/ports/bus.ts';
+import { type TriggerHead, triggerHead, triggerMessage } from '../../src/core/envelope.ts';
+import { executionId } from '../../src/core/job.ts';
+import { MessageBatch } from '../../src/engine/firing/message-batch.ts';
+import type { BusLane, BusMessage, TriggerBatch } from '../../src/ports/bus.ts';
 import type { Opened } from './bus.contract.ts';
 import { firstOffsets } from './bus-group.contract.ts';
 import { makeTopic, message, numbered, readAll, readCount, sendAll, textOf, textsOf } from './bus-reading.ts';
@@ -139,6 +142,60 @@ export function laneStatements(opened: Opened): void {
     await expect(lane.commit([good, large])).rejects.toMatchObject({ code: 'record-too-large' });
     await lane.commit([{ topic, messages: [message(0, 'a', 'kept')] }]);
     expect(await textsOf(bus, topic)).toEqual(['kept']);
+    await lane.close();
+  });
+
+  test('triggers are read as the messages that they stand for, in order with others', async () => {
+    const { bus, unique } = opened();
+    const topic = await makeTopic(bus, unique('triggers'), 2);
+    const lane = await bus.lane(unique('triggers-lane'));
+    const nominalMs = Date.UTC(2026, 10, 30);
+    const jobs = Array.from({ length: 3_000 }, (_, i) => {
+      const record = { key: `jöb-${i}`, version: 2, payload: `{"n":${i}}`, contentType: 'application/json' };
+      const envelope = i % 3 === 0 ? ('cloudevents' as const) : ('compact' as const);
+      return { i, head: triggerHead({ name: 'team', partitions: 2, envelope }, record, 7) };
+    });
+    const early = jobs.map(({ i, head }) => triggerMessage(head, executionId(4, i, 12_345), 12_345, 12_345));
+    const late = jobs.map(({ i, head }) =>
+      triggerMessage(head, executionId(4, i, nominalMs), nominalMs, nominalMs + 5),
+    );
+    const batch: TriggerBatch = lane.triggers?.() ?? new MessageBatch();
+    for (const { i, head } of jobs) batch.add(topic, head, 4, i, 12_345, 12_345);
+    for (const { i, head } of jobs) batch.add(topic, head, 4, i, nominalMs, nominalMs + 5);
+    batch.message(topic, message(1, 'own', 'last'));
+    expect(batch.count).toBe(6_001);
+    await lane.commit([...batch.toMessages(), { topic, messages: [message(0, 'after', 'all')] }]);
+    const shown = ({ key, value, headers }: BusMessage) => {
+      return { key, value: Buffer.from(value!).toString(), headers: { ...headers } };
+    };
+    for (const partition of [0, 1]) {
+      const sent = [...early, ...late].filter((one) => one.partition === partition);
+      const read = await readAll(bus, topic, partition);
+      expect(read.slice(0, -1).map(shown)).toEqual(sent.map(shown));
+      expect(read.at(-1)!.key).toBe(partition === 0 ? 'after' : 'own');
+    }
+    await lane.close();
+  });
+
+  test('triggers for a topic that does not exist, or too large, change nothing; the next ones go', async () => {
+    const { bus, unique } = opened();
+    const topic = await makeTopic(bus, unique('refused-triggers'));
+    const lane = await bus.lane(unique('refused-lane'));
+    const at = Date.UTC(2026, 10, 30);
+    const record = { key: 'a', version: 1, payload: '{}', contentType: 'application/json' };
+    const head = triggerHead({ name: 'team', partitions: 1, envelope: 'compact' }, record, 1);
+    const large = { ...head, value: new Uint8Array(2 * 1024 * 1024), kept: null };
+    const refused = async (other: string, second: TriggerHead): Promise<unknown> => {
+      const batch: TriggerBatch = lane.triggers?.() ?? new MessageBatch();
+      batch.add(topic, head, 1, 1, at, at);
+      batch.add(other, second, 1, 2, at, at);
+      return lane.commit(batch.toMessages()).catch((error: { code: string }) => error.code);
+    };
+    expect(await refused(unique('no-topic'), head)).toBe('topic-unknown');
+    expect(await refused(topic, { ...head, partition: 1, kept: null })).toBe('topic-unknown');
+    expect(await refused(topic, large)).toBe('record-too-large');
+    expect(await refused(topic, head)).toBeUndefined();
+    expect(await readAll(bus, topic)).toHaveLength(2);
     await lane.close();
   });
 

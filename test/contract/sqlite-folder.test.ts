@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { readAll, textOf } from './bus-reading.ts';
+import { message, readAll, sendAll, textOf } from './bus-reading.ts';
 import { sampleJob } from './samples.ts';
 import { dataFolder, openIn } from './sqlite-folder.ts';
 import type { Said } from './sqlite-said.ts';
@@ -95,6 +95,48 @@ test('a folder that a newer program wrote is refused, with the mend, and left as
   expect(() => openIn(data.folder)).toThrow(/form 99 .* newer program/);
   expect(readFileSync(file).equals(before)).toBe(true);
   expect(() => openIn(data.folder)).toThrow(expect.objectContaining({ code: 'setup-refused' }));
+});
+
+test('a folder of the form before blocks is brought to this one: each record with its offset, time and bytes', async () => {
+  const stores = openIn(data.folder);
+  await stores.bus.ensureTopics([
+    { name: 'log', partitions: 2 },
+    { name: 'kept', partitions: 1, compacted: true },
+  ]);
+  await sendAll(stores.bus, 'kept', [message(0, 'k', 'stays')]);
+  await stores.close();
+  const raw = new DatabaseSync(join(data.folder, 'carillon.db'));
+  raw.exec('DROP TABLE blocks; PRAGMA user_version = 3');
+  raw.exec(`UPDATE partitions SET first = 40, next = 2540 WHERE partition = 0 AND topic = 1`);
+  const insert = raw.prepare('INSERT INTO messages VALUES (1, 0, ?, ?, ?, ?, ?)');
+  const rows = Array.from({ length: 2_500 }, (_, i) => ({
+    offset: 40 + i,
+    key: i % 7 === 0 ? null : `clé-${i}`,
+    value: i % 5 === 0 ? null : Buffer.from(`${'v'.repeat(i % 300)}${i}`),
+    headers: i % 3 === 0 ? {} : { id: `${i}`, 'x-ü': 'y'.repeat(i % 90) },
+    timestampMs: 1_700_000_000_000 + Math.floor(i / 100),
+  }));
+  for (const { offset, key, value, headers, timestampMs } of rows) {
+    insert.run(offset, key, value, offset % 3 === 1 ? null : JSON.stringify(headers), timestampMs);
+  }
+  raw.close();
+
+  const again = openIn(data.folder);
+  const read = await readAll(again.bus, 'log');
+  const shown = rows.map(({ value, ...row }) => ({ ...row, partition: 0, value: value?.toString() ?? null }));
+  expect(read.map((one) => ({ ...one, value: textOf(one), headers: { ...one.headers } }))).toEqual(shown);
+  expect(await readAll(again.bus, 'log', 0, 1_777)).toHaveLength(2_540 - 1_777);
+  expect(await again.bus.offsets('log')).toEqual([
+    { first: 40, end: 2_540 },
+    { first: 0, end: 0 },
+  ]);
+  await sendAll(again.bus, 'log', [message(0, 'new', 'next')]);
+  expect((await readAll(again.bus, 'log', 0, 2_539)).map(textOf)).toEqual([
+    '2499'.padStart((2_499 % 300) + 4, 'v'),
+    'next',
+  ]);
+  expect((await readAll(again.bus, 'kept')).map(textOf)).toEqual(['stays']);
+  await again.close();
 });
 
 test('a file that is not ours is refused, not overwritten', async () => {

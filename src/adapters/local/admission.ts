@@ -4,11 +4,11 @@ import type { BusMessage, SendFailure, TopicMessages } from '../../ports/bus.ts'
  * Greatest size of a record in bytes: key, value and headers together. It is the default of Kafka's brokers, so that what
  * goes through here goes through there.
  */
-const RECORD_MAX_BYTES = 1024 * 1024;
+export const RECORD_MAX_BYTES = 1024 * 1024;
 /** UTF-16 units of a text take at most 3 bytes in UTF-8 each. */
 const BYTES_PER_UNIT = 3;
 
-function isTooLarge(message: BusMessage): boolean {
+export function isTooLarge(message: BusMessage): boolean {
   const valueBytes = message.value?.length ?? 0;
   let textUnits = message.key?.length ?? 0;
   for (const name in message.headers) textUnits += name.length + message.headers[name]!.length;

@@ -1,5 +1,5 @@
 import { carillonError } from '../../core/errors.ts';
-import type { Bus, BusLane, BusProducer, GroupOffset, TopicMessages } from '../../ports/bus.ts';
+import type { Bus, BusLane, BusProducer, GroupOffset, TopicMessages, TriggerBatch } from '../../ports/bus.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import { LocalMember } from './group.ts';
@@ -60,9 +60,15 @@ class WriteQueue {
 
 class LocalProducer implements BusProducer {
   readonly #queue: WriteQueue;
+  readonly #log: Log;
 
-  constructor(queue: WriteQueue) {
+  constructor(queue: WriteQueue, log: Log) {
     this.#queue = queue;
+    this.#log = log;
+  }
+
+  prepare(...trigger: Parameters<NonNullable<BusProducer['prepare']>>): void {
+    this.#log.prepare?.(...trigger);
   }
 
   async send(batch: readonly TopicMessages[]): ReturnType<BusProducer['send']> {
@@ -77,11 +83,13 @@ class LocalLane implements BusLane {
   readonly id: string;
   readonly #epoch: number;
   readonly #queue: WriteQueue;
+  readonly triggers?: () => TriggerBatch;
 
-  constructor(id: string, epoch: number, queue: WriteQueue) {
+  constructor(id: string, log: Log, queue: WriteQueue) {
     this.id = id;
-    this.#epoch = epoch;
+    this.#epoch = log.openLane(id);
     this.#queue = queue;
+    if (log.triggers !== undefined) this.triggers = log.triggers.bind(log);
   }
 
   async commit(batch: readonly TopicMessages[], offsets: readonly GroupOffset[] = []): Promise<void> {
@@ -122,11 +130,11 @@ export function localBus(log: Log, clock: Clock, telemetry: Telemetry): Bus {
     deleteTopics: async (names) => log.deleteTopics(names),
     partitions: async (topic) => offsetsOf(log, topic).length,
     offsets: async (topic) => offsetsOf(log, topic),
-    producer: async () => new LocalProducer(queue),
+    producer: async () => new LocalProducer(queue, log),
     async lane(id) {
       // What earlier holders have handed in is decided before they are fenced.
       queue.flush();
-      return new LocalLane(id, log.openLane(id), queue);
+      return new LocalLane(id, log, queue);
     },
     async reader(topic, partition, from) {
       queue.flush();

@@ -1,4 +1,5 @@
-import type { BusRecord, GroupOffset, SendFailure, TopicMessages, TopicSpec } from '../../ports/bus.ts';
+import type { TriggerHead } from '../../core/envelope.ts';
+import type { BusRecord, GroupOffset, SendFailure, TopicMessages, TopicSpec, TriggerBatch } from '../../ports/bus.ts';
 
 /**
  * What the bus of one process needs of its storage: memory or SQLite. All of it is synchronous, each call is atomic, and a
@@ -15,6 +16,10 @@ export interface Log {
   openLane(id: string): number;
   /** Writes all entries in order, as one durable step; each goes in whole or is refused. */
   write(entries: readonly LogEntry[]): WriteResult[];
+  /** Begins triggers in the log's own form, for the batch of one entry with a lane; absent: they come as messages. */
+  triggers?(): TriggerBatch;
+  /** As `BusProducer.prepare`. */
+  prepare?(head: TriggerHead, shard: number, number: number): void;
   /** Records from an offset on, in order; none for a topic or partition that does not exist. */
   read(topic: string, partition: number, from: number, maxRecords: number): BusRecord[];
   groups: GroupTable;

@@ -5,6 +5,8 @@ import { carillonError } from '../../core/errors.ts';
 
 const LOCK_FILE = 'lock.db';
 const PID_FILE = 'lock.pid';
+/** Locks that are held. The garbage collector closes a database that nobody refers to, and with it the lock would be free. */
+const held = new Set<DatabaseSync>();
 
 /**
  * Takes a data folder for this process; the answer gives it back. Node has no file locks, SQLite has: the lock is that of an
@@ -28,10 +30,12 @@ export function lockFolder(folder: string): () => void {
       error,
     );
   }
+  held.add(db);
   writeFileSync(join(folder, PID_FILE), `${process.pid}\n`);
   return () => {
     rmSync(join(folder, PID_FILE), { force: true });
     db.close();
+    held.delete(db);
   };
 }
 

@@ -1,8 +1,12 @@
 import type { Telemetry } from '../../ports/telemetry.ts';
+import { BlockReader } from './block.ts';
 import type { Database } from './database.ts';
-import { RECORD_OVERHEAD_BYTES } from './log.ts';
+import { ROW_OVERHEAD_BYTES } from './log-transaction.ts';
 
-/** Records that one transaction of the sweep removes at most, so that no commit waits for it for long (m: 5 to 10 ms). */
+/** Bytes and blocks that one transaction of the sweep looks at, so that no commit waits for it for long. */
+const PIECE_BYTES = 4 * 1024 * 1024;
+const PIECE_BLOCKS = 500;
+/** Tombstones that one transaction of the sweep removes at most. */
 const PIECE_RECORDS = 5_000;
 /** Pages of 4 KiB that one piece gives back to the file system at most. */
 const PIECE_PAGES = 1_024;
@@ -68,28 +72,66 @@ export function sweepPiece(db: Database, nowMs: number, telemetry: Telemetry, op
   return sweepTombstones(db, nowMs) || giveBackPages(db);
 }
 
+interface BlockRow {
+  last: number;
+  records: number;
+  at: number;
+  bytes: number;
+}
+
+/**
+ * Cuts a partition between two records: what is before is gone for every reader at once, and from the file with the rest of its
+ * block.
+ */
 function cutPartition(db: Database, row: PartitionRow, nowMs: number, boundBytes: number): Cut | null {
-  const { topic, partition, done } = row;
-  const select = db.statement(
-    `SELECT offset, at, key, length(value) AS valueBytes, length(headers) AS headersBytes FROM messages
-     WHERE topic = ? AND partition = ? AND offset >= ? ORDER BY offset LIMIT ?`,
-  );
+  const { topic, partition } = row;
   const oldestMs = row.retention_ms === null ? Number.NEGATIVE_INFINITY : nowMs - row.retention_ms;
   const cut: Cut = { before: row.first, bytes: 0, unread: 0 };
-  for (const one of select.iterate(topic, partition, row.first, PIECE_RECORDS)) {
-    const { offset, at, key, valueBytes, headersBytes } = one as Record<string, number> & { key: string | null };
-    const isDone = done === null || offset! < done;
-    const tooMuch = row.bytes - cut.bytes > boundBytes;
-    if (!tooMuch && !(isDone && at! < oldestMs)) break;
-    cut.before = offset! + 1;
-    cut.bytes += RECORD_OVERHEAD_BYTES + (key?.length ?? 0) + (valueBytes ?? 0) + (headersBytes ?? 0);
-    if (!isDone) cut.unread += 1;
+  const blocks = db.all<BlockRow>(
+    `SELECT last, records, at, length(data) AS bytes FROM blocks WHERE topic = ? AND partition = ? AND last >= ?
+     ORDER BY last LIMIT ?`,
+    ...[topic, partition, row.first, PIECE_BLOCKS],
+  );
+  for (const block of blocks) {
+    const done = block.at < oldestMs ? (row.done ?? row.next) : row.first;
+    cutBlock(db, row, block, done, row.bytes - boundBytes, cut);
+    if (cut.before <= block.last || cut.bytes >= PIECE_BYTES) break;
   }
   if (cut.before === row.first) return null;
-  db.run('DELETE FROM messages WHERE topic = ? AND partition = ? AND offset < ?', topic, partition, cut.before);
+  db.run('DELETE FROM blocks WHERE topic = ? AND partition = ? AND last < ?', topic, partition, cut.before);
   const sql = 'UPDATE partitions SET first = ?, bytes = bytes - ? WHERE topic = ? AND partition = ?';
   db.run(sql, cut.before, cut.bytes, topic, partition);
   return cut;
+}
+
+/** Moves the cut on into a block, or past it: up to `done`, and until `excess` bytes of the partition are cut. */
+function cutBlock(
+  db: Database,
+  { topic, partition, done: read }: PartitionRow,
+  { last, records, bytes }: BlockRow,
+  done: number,
+  excess: number,
+  cut: Cut,
+): void {
+  const from = cut.before;
+  const blockFirst = last + 1 - records;
+  const whole = done > last || (from === blockFirst && excess - cut.bytes >= bytes + ROW_OVERHEAD_BYTES);
+  if (whole && from === blockFirst) {
+    cut.before = last + 1;
+    cut.bytes += bytes + ROW_OVERHEAD_BYTES;
+  } else if (done > from || excess > cut.bytes) {
+    const sql = 'SELECT data FROM blocks WHERE topic = ? AND partition = ? AND last = ?';
+    const reader = new BlockReader(db.get<{ data: Uint8Array }>(sql, topic, partition, last)!.data);
+    reader.skip(from - blockFirst);
+    while (cut.before <= last && (cut.before < done || excess > cut.bytes)) {
+      const { position } = reader;
+      reader.skip(1);
+      cut.before += 1;
+      cut.bytes += reader.position - position;
+    }
+    if (cut.before > last) cut.bytes += ROW_OVERHEAD_BYTES;
+  }
+  cut.unread += Math.max(0, cut.before - Math.max(from, read ?? cut.before));
 }
 
 function sweepTombstones(db: Database, nowMs: number): boolean {
@@ -104,7 +146,7 @@ function sweepTombstones(db: Database, nowMs: number): boolean {
       db.run('DELETE FROM messages WHERE topic = ? AND partition = ? AND offset = ?', topic, partition, offset);
       db.run('DELETE FROM compacted WHERE topic = ? AND partition = ? AND key = ?', topic, partition, key);
       const sql = 'UPDATE partitions SET bytes = bytes - ? WHERE topic = ? AND partition = ?';
-      db.run(sql, RECORD_OVERHEAD_BYTES + key.length, topic, partition);
+      db.run(sql, ROW_OVERHEAD_BYTES + key.length, topic, partition);
     }
     return old.length === PIECE_RECORDS;
   });

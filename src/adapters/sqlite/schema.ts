@@ -1,11 +1,12 @@
 import { carillonError } from '../../core/errors.ts';
+import { recordsToBlocks } from './blocks-step.ts';
 import type { Database } from './database.ts';
 
 /**
  * The forms of the data, oldest first: number n takes a file from form n - 1 to form n (`PRAGMA user_version`). A step that
  * was ever released is never changed; a change of form is a new step at the end.
  */
-const STEPS: readonly string[] = [
+const STEPS: readonly (string | ((db: Database) => void))[] = [
   `
   -- The bus.
   CREATE TABLE topics (
@@ -108,6 +109,8 @@ const STEPS: readonly string[] = [
   // Rebuilds of shards: those that are there are whole.
   `ALTER TABLE trigger_shards ADD COLUMN build INTEGER NOT NULL DEFAULT 0;
    ALTER TABLE trigger_shards ADD COLUMN whole INTEGER NOT NULL DEFAULT 1;`,
+  // Blocks in place of a row per record, where a topic is not compacted.
+  recordsToBlocks,
 ];
 
 /** The file of sessions. A change of form is another name of the file: nothing in it is worth keeping. */
@@ -135,7 +138,9 @@ export function migrate(db: Database, folder: string): void {
   }
   for (let form = stored() + 1; form <= DATA_FORM; form += 1) {
     db.write(() => {
-      db.exec(STEPS[form - 1]!);
+      const step = STEPS[form - 1]!;
+      if (typeof step === 'string') db.exec(step);
+      else step(db);
       db.exec(`PRAGMA user_version = ${form}`);
     });
   }
