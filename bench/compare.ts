@@ -44,8 +44,22 @@ export interface Difference {
 
 /** What identifies the load: results of two loads are never compared. */
 export function sameLoad(a: Result, b: Result): boolean {
-  const key = ({ name, config: { jobs, periodMs, workers, envelope, delivery, rate, payloadBytes, levels } }: Result) =>
-    JSON.stringify([name, jobs, periodMs, workers, envelope, delivery, rate, payloadBytes, levels]);
+  const key = ({
+    name,
+    config: { jobs, periodMs, workers, envelope, delivery, rate, payloadBytes, levels, ...more },
+  }: Result) =>
+    JSON.stringify([
+      name,
+      jobs,
+      periodMs,
+      workers,
+      envelope,
+      delivery,
+      more.compression ?? 'none',
+      rate,
+      payloadBytes,
+      levels,
+    ]);
   return key(a) === key(b);
 }
 

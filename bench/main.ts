@@ -41,7 +41,7 @@ const BENCHES: Readonly<Record<string, Bench>> = {
 };
 
 const USAGE = `npm run bench -- NAME [--jobs N --period MS --seconds S --workers W --wheels W --partitions P
-  --envelope compact|cloudevents --delivery at-least-once|exactly-once --payload BYTES
+  --envelope compact|cloudevents --delivery at-least-once|exactly-once --compression none|lz4|zstd --payload BYTES
   --warm-up S --lead S --raw S --step N --rate N --levels N,N --runs N --json FILE]
 
 ${Object.entries(BENCHES)

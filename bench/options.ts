@@ -10,6 +10,8 @@ export interface Options {
   partitions: number;
   envelope: 'compact' | 'cloudevents';
   delivery: 'at-least-once' | 'exactly-once';
+  /** As the trigger topic's `compression.type` says. */
+  compression: 'none' | 'lz4' | 'zstd';
   payloadBytes: number;
   /** Unjudged firing before the judged span, in s: the broker and the engine compile themselves meanwhile. */
   warmUpS: number;
@@ -35,6 +37,7 @@ const OPTIONS = {
   partitions: { type: 'string' },
   envelope: { type: 'string' },
   delivery: { type: 'string' },
+  compression: { type: 'string' },
   payload: { type: 'string' },
   'warm-up': { type: 'string' },
   lead: { type: 'string' },
@@ -57,6 +60,7 @@ const DEFAULTS: Options = {
   partitions: 8,
   envelope: 'compact',
   delivery: 'at-least-once',
+  compression: 'none',
   payloadBytes: 32,
   warmUpS: 10,
   leadS: null,
@@ -112,6 +116,9 @@ export function readOptions(args: readonly string[]): Asked {
   if (values.envelope !== undefined) given.envelope = choice('envelope', values.envelope, ['compact', 'cloudevents']);
   if (values.delivery !== undefined) {
     given.delivery = choice('delivery', values.delivery, ['at-least-once', 'exactly-once']);
+  }
+  if (values.compression !== undefined) {
+    given.compression = choice('compression', values.compression, ['none', 'lz4', 'zstd']);
   }
   if (values.levels !== undefined) given.levels = values.levels.split(',').map((text) => number('levels', text));
   if (values.json !== undefined) given.json = values.json;

@@ -86,8 +86,8 @@ export class Installation {
 
   /** The trigger topic as it is asked for; raw measurements take the same plan with another name. */
   topicPlan(retentionBytes: number | null = null): TopicPlan {
-    const { partitions, delivery } = this.#options;
-    return { name: TOPIC, partitions, brokerTime: delivery === 'at-least-once', retentionBytes };
+    const { partitions, delivery, compression } = this.#options;
+    return { name: TOPIC, partitions, brokerTime: delivery === 'at-least-once', compression, retentionBytes };
   }
 
   /** Manager, API and workers of an installation whose logical cluster is there already. */

@@ -8,6 +8,8 @@ export interface TopicPlan {
   partitions: number;
   /** The broker's clock in each batch: at-least-once, where it judges the worker. Transactions have it in their marks. */
   brokerTime: boolean;
+  /** None: as its producers send it. */
+  compression: 'none' | 'lz4' | 'zstd';
   /** Kept over all partitions, in bytes; null: everything, until the end of the run. */
   retentionBytes: number | null;
 }
@@ -17,6 +19,7 @@ export async function makeTopic(broker: string, plan: TopicPlan): Promise<void> 
   const segment = plan.retentionBytes === null ? 1024 ** 3 : Math.max(16 * 1024 ** 2, Math.floor(perPartition / 4));
   const configs = [
     { name: 'message.timestamp.type', value: plan.brokerTime ? 'LogAppendTime' : 'CreateTime' },
+    { name: 'compression.type', value: plan.compression === 'none' ? 'producer' : plan.compression },
     { name: 'retention.bytes', value: String(perPartition) },
     { name: 'segment.bytes', value: String(segment) },
   ];

@@ -41,7 +41,13 @@ describe.skipIf(servers === null)('the reader of the benchmarks', () => {
 
   it('judges by the time at which the broker appended', async () => {
     const topic = `bench-plain-${process.pid}`;
-    await makeTopic(broker, { name: topic, partitions: 3, brokerTime: true, retentionBytes: null });
+    await makeTopic(broker, {
+      name: topic,
+      partitions: 3,
+      brokerTime: true,
+      compression: 'none',
+      retentionBytes: null,
+    });
     const before = Date.now();
     for (const k of [0, 1, 2]) await plain.send({ topic, messages: turn(k, k === 1 ? all.slice(7) : all) });
     await plain.send({ topic, messages: turn(2, [3, 4]) });
@@ -55,7 +61,13 @@ describe.skipIf(servers === null)('the reader of the benchmarks', () => {
 
   it('judges transactions by their marks, and does not see what was taken back', async () => {
     const topic = `bench-lane-${process.pid}`;
-    await makeTopic(broker, { name: topic, partitions: 3, brokerTime: false, retentionBytes: null });
+    await makeTopic(broker, {
+      name: topic,
+      partitions: 3,
+      brokerTime: false,
+      compression: 'none',
+      retentionBytes: null,
+    });
     let committingMs = 0;
     for (const k of [0, 1, 2]) {
       const aborted = await lane.transaction();
@@ -73,7 +85,13 @@ describe.skipIf(servers === null)('the reader of the benchmarks', () => {
 
   it('reads while the run goes on, in a ring of turns', async () => {
     const topic = `bench-live-${process.pid}`;
-    await makeTopic(broker, { name: topic, partitions: 2, brokerTime: true, retentionBytes: null });
+    await makeTopic(broker, {
+      name: topic,
+      partitions: 2,
+      brokerTime: true,
+      compression: 'none',
+      retentionBytes: null,
+    });
     const order = { broker, topic, partitions: 2, live: true, plan: { ...plan, window: 4 } };
     const reader = new Reader(order);
     try {
@@ -88,7 +106,13 @@ describe.skipIf(servers === null)('the reader of the benchmarks', () => {
 
   it('does not see a transaction that is still open', async () => {
     const topic = `bench-open-${process.pid}`;
-    await makeTopic(broker, { name: topic, partitions: 1, brokerTime: false, retentionBytes: null });
+    await makeTopic(broker, {
+      name: topic,
+      partitions: 1,
+      brokerTime: false,
+      compression: 'none',
+      retentionBytes: null,
+    });
     const open = await lane.transaction();
     await open.send({ topic, messages: turn(0, all) });
     const { counts } = await readWhole({ broker, topic, partitions: 1, plan });

@@ -3,6 +3,7 @@ import { type Connection, ConnectionPool, findCoordinatorV6, metadataV12 } from 
 import { CarillonError, carillonError } from '../../core/errors.ts';
 import type { KafkaSettings } from './options.ts';
 import { answerIn, CODE, mayRepeat, nameOfCode, unavailable } from './protocol-errors.ts';
+import { SettingsOfTopics } from './topic-settings.ts';
 
 interface Address {
   readonly host: string;
@@ -31,6 +32,7 @@ type CoordinatorKind = keyof typeof KEY_TYPE;
  */
 export class Cluster {
   readonly settings: KafkaSettings;
+  readonly topicSettings = new SettingsOfTopics(this);
   readonly #pools = new Set<ConnectionPool>();
   readonly #leaders = new Map<string, Leaders>();
   readonly #lookups = new Map<string, Promise<Leaders>>();

@@ -6,25 +6,37 @@ export class Delivery {
   readonly startedMs = performance.now();
   readonly #done = Promise.withResolvers<SendFailure[]>();
   readonly #failures = new Map<string, SendFailure>();
+  /** Records that are neither durable nor failed; while they come in, less those that are refused at once. */
   #open = 0;
+  #asked = false;
   #error: CarillonError | null = null;
 
-  /** Answers when all of so many records are. To be called once, before any of them is. */
+  /** Answers when all of so many records are. To be called once, before any of them is sent. */
   answer(records: number): Promise<SendFailure[]> {
-    this.#open = records;
-    if (records === 0) this.#done.resolve([]);
+    this.#asked = true;
+    this.acknowledged(-records);
     return this.#done.promise;
+  }
+
+  /** Failures that are certain before anything was sent. */
+  get failures(): SendFailure[] {
+    return [...this.#failures.values()];
   }
 
   acknowledged(records: number): void {
     this.#open -= records;
-    if (this.#open > 0) return;
-    if (this.#error === null) this.#done.resolve([...this.#failures.values()]);
+    if (!this.#asked || this.#open > 0) return;
+    if (this.#error === null) this.#done.resolve(this.failures);
     else this.#done.reject(this.#error);
   }
 
   /** These records failed, for certain; of `record-too-large` they are named, since the others go out. */
-  refused(topic: string, partition: number, code: SendFailure['code'], { first, count }: Chunk): void {
+  refused(
+    topic: string,
+    partition: number,
+    code: SendFailure['code'],
+    { first, count }: Pick<Chunk, 'first' | 'count'>,
+  ): void {
     const key = `${topic}/${partition}/${code}`;
     const own = Array.from({ length: count }, (_, i) => first + i);
     const places = [...(this.#failures.get(key)?.places ?? []), ...own];

@@ -1,9 +1,9 @@
-import { describeConfigsV4, metadataV12 } from '@platformatic/kafka';
+import { metadataV12 } from '@platformatic/kafka';
 import { carillonError } from '../../core/errors.ts';
 import type { Cluster } from './cluster.ts';
 import { answerIn } from './protocol-errors.ts';
+import { describeTopics } from './topic-settings.ts';
 
-const TOPIC_RESOURCE = 2;
 const MIN_INSYNC = 'min.insync.replicas';
 const UNCLEAN = 'unclean.leader.election.enable';
 
@@ -24,21 +24,15 @@ export async function requireExactlyOnce(cluster: Cluster, topic: string): Promi
     return found;
   });
   const settings = await cluster.repeat(`settings of ${topic}`, async () => {
-    const asked = {
-      resourceType: TOPIC_RESOURCE,
-      resourceName: topic,
-      configurationKeys: [MIN_INSYNC, UNCLEAN],
-    } as const;
-    const answer = await describeConfigsV4.api.async(await cluster.anyone(), [
-      { ...asked, configurationKeys: [...asked.configurationKeys] },
-    ]);
-    return new Map(answer.results[0]!.configs.map(({ name, value }) => [name, value]));
+    const found = (await describeTopics(cluster, [topic], [MIN_INSYNC, UNCLEAN])).get(topic);
+    if (found === undefined) throw new Error('no answer about the settings of the topic');
+    return found;
   });
   const replicas = Math.min(...partitions.map(({ replicaNodes }) => replicaNodes.length));
   if (replicas < 2) throw refused(topic, `has ${replicas} replica of each partition and needs 2`);
-  const insync = Number(settings.get(MIN_INSYNC) ?? 1);
+  const insync = Number(settings.get(MIN_INSYNC)?.value ?? 1);
   if (insync < 2) throw refused(topic, `has ${MIN_INSYNC}=${insync} and needs 2`);
-  if (settings.get(UNCLEAN) === 'true') throw refused(topic, `allows unclean leader elections (${UNCLEAN})`);
+  if (settings.get(UNCLEAN)?.value === 'true') throw refused(topic, `allows unclean leader elections (${UNCLEAN})`);
 }
 
 function refused(topic: string, why: string): Error {

@@ -2,8 +2,12 @@ import type { CarillonError } from '../../core/errors.ts';
 import type { BusMessage, SendFailure } from '../../ports/bus.ts';
 import { type Chunk, type Delivery, partChunks } from './delivery.ts';
 import { type Identity, RecordBatchEncoder } from './record-batch.ts';
+import { type TopicSettings, UNKNOWN_SETTINGS } from './topic-settings.ts';
 
-/** Bytes of a batch: below max.message.bytes, whose default is 1,048,588. A single larger record stands alone. */
+/**
+ * Bytes of a batch before compression, where its topic does not bound it further (`max.message.bytes`, by default 1,048,588). A
+ * single larger record stands alone.
+ */
 const BATCH_BYTES = 1_000_000;
 /** A batch that the broker found too large is halved; each one that it takes lets the next grow by this factor. */
 const GROWTH = 1.1;
@@ -62,16 +66,24 @@ export class PartitionQueue {
   identity: Identity | null;
   flight: Flight | null = null;
   readonly #buffers: Buffers;
+  readonly #settings: Readonly<TopicSettings>;
   #open: Batch | null = null;
   #waiting: Batch[] = [];
   #sequence = 0;
   #limitBytes = BATCH_BYTES;
 
-  constructor(topic: string, partition: number, identity: Identity | null, buffers: Buffers) {
+  constructor(
+    topic: string,
+    partition: number,
+    identity: Identity | null,
+    buffers: Buffers,
+    settings: Readonly<TopicSettings> = UNKNOWN_SETTINGS,
+  ) {
     this.topic = topic;
     this.partition = partition;
     this.identity = identity;
     this.#buffers = buffers;
+    this.#settings = settings;
   }
 
   place(delivery: Delivery): Place {
@@ -79,18 +91,43 @@ export class PartitionQueue {
   }
 
   append(place: Place, message: BusMessage): void {
-    if (!this.#openFor(place).encoder.append(message, this.#limitBytes)) {
-      this.#next(place).encoder.append(message, this.#limitBytes);
-    }
-    this.#counted(place);
+    if (this.#openFor(place).encoder.append(message, this.#bound)) this.#counted(place);
+    else this.#beyond(place, (encoder, limitBytes) => encoder.append(message, limitBytes));
   }
 
   /** As `RecordBatchEncoder.appendContent`: the hot path. */
   appendContent(place: Place, first: Uint8Array, last: Uint8Array): void {
-    if (!this.#openFor(place).encoder.appendContent(first, last, this.#limitBytes)) {
-      this.#next(place).encoder.appendContent(first, last, this.#limitBytes);
+    if (this.#openFor(place).encoder.appendContent(first, last, this.#bound)) this.#counted(place);
+    else this.#beyond(place, (encoder, limitBytes) => encoder.appendContent(first, last, limitBytes));
+  }
+
+  get #bound(): number {
+    return Math.min(this.#limitBytes, this.#settings.maxBytes);
+  }
+
+  /**
+   * The record does not go into the open batch: into one of its own then, as large as the topic allows. What is larger than that
+   * fails here and is never sent.
+   */
+  #beyond(place: Place, write: (encoder: RecordBatchEncoder, limitBytes: number) => boolean): void {
+    if (this.#open!.encoder.count > 0) {
+      this.#waiting.push(this.#open!);
+      this.#open = null;
+      if (write(this.#openFor(place).encoder, this.#bound)) {
+        this.#counted(place);
+        return;
+      }
     }
-    this.#counted(place);
+    const { encoder } = this.#openFor(place);
+    if (write(encoder, this.#settings.maxBytes)) {
+      this.#counted(place);
+      this.#waiting.push(this.#open!);
+    } else {
+      this.#buffers.give(encoder);
+      place.delivery.refused(this.topic, this.partition, 'record-too-large', { first: place.count, count: 1 });
+      place.count += 1;
+    }
+    this.#open = null;
   }
 
   #openFor(place: Place): Batch {
@@ -100,13 +137,6 @@ export class PartitionQueue {
     place.batch = this.#open;
     place.chunk = null;
     return this.#open;
-  }
-
-  /** The open batch is full: another one. */
-  #next(place: Place): Batch {
-    this.#waiting.push(this.#open!);
-    this.#open = null;
-    return this.#openFor(place);
   }
 
   #counted(place: Place): void {
@@ -143,7 +173,7 @@ export class PartitionQueue {
       this.#open = null;
     }
     batch.encoder.timestampMs = Date.now();
-    const bytes = batch.encoder.seal(identity, this.#sequence, transactional);
+    const bytes = batch.encoder.seal(identity, this.#sequence, transactional, this.#settings.codec);
     this.flight = { ...batch, bytes, firstSentMs: performance.now(), attempts: 0, uncertain: false };
     return this.flight;
   }

@@ -1,5 +1,6 @@
 import { crc32c } from '@platformatic/kafka';
 import type { BusMessage } from '../../ports/bus.ts';
+import type { Codec } from './compression.ts';
 
 /** Who sends: the broker tells repeats of a batch by id, epoch and sequence. */
 export interface Identity {
@@ -8,9 +9,9 @@ export interface Identity {
 }
 
 /**
- * A record batch of Kafka's message format 2 (https://kafka.apache.org/documentation/#recordbatch) without compression, in the
- * bytes in which it is sent: records are appended one by one, `seal` writes the header before them. A batch that must be sent
- * again keeps its bytes, so the broker knows it again.
+ * A record batch of Kafka's message format 2 (https://kafka.apache.org/documentation/#recordbatch) in the bytes in which it is
+ * sent: records are appended one by one, `seal` compresses them, if asked to, and writes the header before them. A batch that must
+ * be sent again keeps its bytes, so the broker knows it again.
  *
  * Batch header, offsets in bytes: base offset 0, length 8 (of what follows it), leader epoch 12, magic 16, CRC-32C 17 (of
  * what follows it), attributes 21, last offset delta 23, first timestamp 27, last timestamp 35, producer id 43, producer
@@ -20,12 +21,17 @@ export interface Identity {
 const HEADER_BYTES = 61;
 const FIRST_BYTES = 64 * 1024;
 const TRANSACTIONAL = 1 << 4;
+/** Smaller ones go as they are: a call of zstd takes 20 us, as long as the broker and the socket take for so many bytes. */
+const COMPRESSED_FROM_BYTES = 4_096;
 /** Names of headers are few and come again with each record: their bytes are kept, but not without bound. */
 const NAMES_KEPT = 1_000;
 const names = new Map<string, Buffer>();
+const NOTHING = Buffer.alloc(0);
 
 export class RecordBatchEncoder {
   #buffer = Buffer.allocUnsafeSlow(FIRST_BYTES);
+  /** The batch as it is sent, where its records are compressed. */
+  #packed = NOTHING;
   #end = HEADER_BYTES;
   #count = 0;
   #timestampMs = 0;
@@ -46,10 +52,7 @@ export class RecordBatchEncoder {
     return this.#end;
   }
 
-  /**
-   * Appends a record if the batch stays within `limitBytes` with it; the first record of a batch always goes in.
-   * Answers whether it did.
-   */
+  /** Appends a record if the batch, before any compression, stays within `limitBytes` with it. Answers whether it did. */
   append(message: BusMessage, limitBytes: number): boolean {
     const start = this.#end;
     // The length stands before the record and is known after it: its place is held for the longest form, then closed up.
@@ -62,7 +65,7 @@ export class RecordBatchEncoder {
     const length = end - start - 5;
     const body = this.#varint(start, length);
     this.#buffer.copyWithin(body, start + 5, end);
-    if (this.#count > 0 && body + length > limitBytes) return false;
+    if (body + length > limitBytes) return false;
     this.#end = body + length;
     this.#count += 1;
     return true;
@@ -77,7 +80,7 @@ export class RecordBatchEncoder {
     const length = 2 + varintBytes(count) + first.length + last.length;
     let at = this.#end;
     const end = at + varintBytes(length) + length;
-    if (count > 0 && end > limitBytes) return false;
+    if (end > limitBytes) return false;
     if (end > this.#buffer.length) this.#room(end - at);
     const buffer = this.#buffer;
     at = this.#varint(at, length);
@@ -112,13 +115,26 @@ export class RecordBatchEncoder {
   }
 
   /** Writes the header and answers the batch: its own bytes, not a copy, good until the next `begin` or `append`. */
-  seal(identity: Identity, sequence: number, transactional: boolean): Buffer {
-    const bytes = this.#buffer.subarray(0, this.#end);
+  seal(identity: Identity, sequence: number, transactional: boolean, codec: Codec | null = null): Buffer {
+    const attributes = transactional ? TRANSACTIONAL : 0;
+    if (codec !== null && this.#end >= COMPRESSED_FROM_BYTES) {
+      const records = codec.compress(this.#buffer.subarray(HEADER_BYTES, this.#end));
+      const end = HEADER_BYTES + records.length;
+      if (end < this.#end) {
+        if (end > this.#packed.length) this.#packed = Buffer.allocUnsafeSlow(end * 2);
+        this.#packed.set(records, HEADER_BYTES);
+        return this.#header(this.#packed.subarray(0, end), identity, sequence, attributes | codec.attribute);
+      }
+    }
+    return this.#header(this.#buffer.subarray(0, this.#end), identity, sequence, attributes);
+  }
+
+  #header(bytes: Buffer, identity: Identity, sequence: number, attributes: number): Buffer {
     bytes.writeBigInt64BE(0n, 0);
-    bytes.writeInt32BE(this.#end - 12, 8);
+    bytes.writeInt32BE(bytes.length - 12, 8);
     bytes.writeInt32BE(-1, 12);
     bytes.writeInt8(2, 16);
-    bytes.writeInt16BE(transactional ? TRANSACTIONAL : 0, 21);
+    bytes.writeInt16BE(attributes, 21);
     bytes.writeInt32BE(this.#count - 1, 23);
     bytes.writeBigInt64BE(BigInt(this.#timestampMs), 27);
     bytes.writeBigInt64BE(BigInt(this.#timestampMs), 35);
@@ -128,11 +144,6 @@ export class RecordBatchEncoder {
     bytes.writeInt32BE(this.#count, 57);
     bytes.writeUInt32BE(crc32c(bytes.subarray(21)), 17);
     return bytes;
-  }
-
-  /** As `seal`, and answers a copy. */
-  finish(identity: Identity, sequence: number, transactional: boolean): Buffer {
-    return Buffer.from(this.seal(identity, sequence, transactional));
   }
 
   /** All records get this time instead, UTC ms: that of sending. */
@@ -209,8 +220,6 @@ export class RecordBatchEncoder {
     this.#buffer = larger;
   }
 }
-
-const NOTHING = new Uint8Array(0);
 
 function nameBytes(name: string): Buffer {
   let bytes = names.get(name);

@@ -74,7 +74,7 @@ export class Sender {
     const answer = all.delivery.answer(total);
     for (const queue of all.queues()) {
       // A queue that is on its way, or pauses, comes back by itself.
-      if (queue.flight === null && !this.#renewing.has(queue)) this.#ready.add(queue);
+      if (queue.flight === null && !queue.idle && !this.#renewing.has(queue)) this.#ready.add(queue);
     }
     this.#plan();
     try {
@@ -111,7 +111,8 @@ export class Sender {
     }
     let queue = queues.get(partition);
     if (queue === undefined) {
-      queue = new PartitionQueue(topic, partition, this.#identity, this.#buffers);
+      const settings = this.#cluster.topicSettings.of(topic);
+      queue = new PartitionQueue(topic, partition, this.#identity, this.#buffers, settings);
       queues.set(partition, queue);
     }
     return queue;
@@ -128,6 +129,7 @@ export class Sender {
   }
 
   #sendReady(): void {
+    this.#cluster.topicSettings.refresh(performance.now());
     const requests = new Map<number, { broker: Broker; queues: PartitionQueue[]; bytes: number }>();
     for (const queue of this.#ready) {
       const broker = this.#cluster.knownLeader(queue.topic, queue.partition);
