@@ -48,28 +48,56 @@ export function headBytes(head: TriggerHead, shard: number, number: number): Uin
 
 /**
  * The second part: what the time makes, the digits of the execution id's time, and in a CloudEvent two headers. The triggers of
- * one tick share it. The execution id's header therefore comes last but for these; headers have no order.
+ * one tick share it. The execution id's header therefore comes last but for these; headers have no order. Good until the next
+ * call.
  */
 export function endBytes(head: TriggerHead, nominalMs: number, effectiveMs: number): Uint8Array {
-  if (nominalMs !== ending.nominalMs || effectiveMs !== ending.effectiveMs) endAt(nominalMs, effectiveMs);
-  return head.headers === null ? ending.compact : ending.cloudevents;
+  const ending = endings[nominalMs & (ENDINGS - 1)]!;
+  if (!ending.is(nominalMs, effectiveMs)) ending.set(nominalMs, effectiveMs);
+  return head.headers === null ? ending.digits : ending.event;
 }
 
-const ending = { nominalMs: -1, effectiveMs: -1, compact: Buffer.alloc(0), cloudevents: Buffer.alloc(0) };
+class Ending {
+  private nominalMs = -1;
+  private effectiveMs = -1;
+  readonly digits = Buffer.alloc(DIGITS);
+  private made: Buffer | null = null;
 
-function endAt(nominalMs: number, effectiveMs: number): void {
-  ending.nominalMs = nominalMs;
-  ending.effectiveMs = effectiveMs;
-  ending.compact = Buffer.from(String(nominalMs), 'latin1');
-  end = 0;
-  scratch.set(ending.compact, end);
-  end += ending.compact.length;
-  putText('ce_time');
-  putText(new Date(nominalMs).toISOString());
-  putText('ce_effectivetime');
-  putText(new Date(effectiveMs).toISOString());
-  ending.cloudevents = Buffer.from(scratch.subarray(0, end));
+  is(nominalMs: number, effectiveMs: number): boolean {
+    return this.nominalMs === nominalMs && this.effectiveMs === effectiveMs;
+  }
+
+  set(nominalMs: number, effectiveMs: number): void {
+    this.nominalMs = nominalMs;
+    this.effectiveMs = effectiveMs;
+    this.digits.write(String(nominalMs), 'latin1');
+    this.made = null;
+  }
+
+  get event(): Uint8Array {
+    this.made ??= this.make();
+    return this.made;
+  }
+
+  private make(): Buffer {
+    end = 0;
+    scratch.set(this.digits, end);
+    end += DIGITS;
+    putText('ce_time');
+    putText(new Date(this.nominalMs).toISOString());
+    putText('ce_effectivetime');
+    putText(new Date(this.effectiveMs).toISOString());
+    return Buffer.from(scratch.subarray(0, end));
+  }
 }
+
+/**
+ * Endings of the last times, by the low bits of the time. A wheel that is behind takes several occurrences of a job at once, and
+ * jobs in the order of their acknowledgements: then each trigger has another time than the one before. (m, 1,000,000/s, 5 s
+ * behind: with one ending, these bytes took 55 % of the wheel's CPU, and it never caught up.)
+ */
+const ENDINGS = 4_096;
+const endings = Array.from({ length: ENDINGS }, () => new Ending());
 
 /** They are written here first, since their length is known afterwards. */
 let scratch = Buffer.allocUnsafeSlow(64 * 1024);

@@ -1,5 +1,6 @@
 import { type Connection, produceV11, Writer } from '@platformatic/kafka';
 import { answerIn } from './protocol-errors.ts';
+import { giveBack, lendMemory, type RequestMemory } from './request-memory.ts';
 
 /** One record batch for one partition; a request holds at most one per partition. */
 export interface PartitionBytes {
@@ -25,16 +26,22 @@ export async function produce(
   batches: readonly PartitionBytes[],
 ): Promise<number[]> {
   const { promise, resolve, reject } = Promise.withResolvers<produceV11.ProduceResponse>();
+  let memory: RequestMemory | null = null;
   connection.send<produceV11.ProduceResponse>(
     API,
     VERSION,
-    () => requestOf(transactionalId, batches),
+    () => {
+      const request = requestOf(transactionalId, batches);
+      memory = lendMemory(batches[0]!.bytes);
+      return request;
+    },
     produceV11.parseResponse,
     true,
     true,
     (error, answer) => (error === null && answer !== undefined ? resolve(answer) : reject(error)),
   );
   const answer = await promise.catch(answerIn<produceV11.ProduceResponse>);
+  if (memory !== null) giveBack(memory);
   const codes = new Map<string, number>();
   for (const { name, partitionResponses } of answer.responses) {
     for (const { index, errorCode } of partitionResponses) codes.set(`${name}/${index}`, errorCode);

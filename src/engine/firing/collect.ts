@@ -11,6 +11,12 @@ import type { SlotState } from './slot-state.ts';
 
 /** Entries that one call looks at: the event loop gets its turn between calls. */
 const LOOKED_AT = 20_000;
+/**
+ * An entry that owes fewer occurrences than about so many has them taken one after the other, each after the acknowledgement of
+ * the one before: a wheel that is behind by more than the period must not pay more per trigger, or it stays behind. (m,
+ * 1,000,000/s of 500 ms jobs: 2.9 us a trigger instead of 0.7, and no way back.) One that owes more has them taken at once.
+ */
+const PLAIN_OWED = 4;
 const due = new Int32Array(1_024);
 
 /**
@@ -41,7 +47,7 @@ function fill(slot: SlotState, batch: Batch, nowMs: number): void {
   }
   const upToMs = Math.min(nowMs, slot.horizonMs);
   while (!batch.filled && looked < LOOKED_AT && slot.ready.length === 0) {
-    const given = takeTick(slot, batch, upToMs, nowMs);
+    const given = takeTick(slot, batch, Math.min(upToMs, batch.plainNextMs - 1), nowMs);
     if (given === 0) break;
     looked += given;
   }
@@ -81,10 +87,19 @@ function takePlain(slot: SlotState, batch: Batch, entry: number, nowMs: number):
   if (effectiveMs > nowMs || effectiveMs < nowMs - slot.options.misfireAfterMs) return false;
   const nominalMs = entries.nominalMs[entry]!;
   const afterMs = plan.everyMs > 0 ? nominalMs + plan.everyMs : plan.schedule.next(nominalMs);
-  if (afterMs !== NO_OCCURRENCE && afterMs + plan.offsetMs <= nowMs) return false;
+  const nextMs = afterMs === NO_OCCURRENCE ? Number.POSITIVE_INFINITY : afterMs + plan.offsetMs;
+  if (nextMs <= nowMs && !mayFollow(slot, effectiveMs, nextMs, nowMs)) return false;
   batch.addPlain(entry, plan, entries.shard[entry]!, entries.number[entry]!, nominalMs, effectiveMs, afterMs);
   entries.state[entry] = FLIGHT;
   return true;
+}
+
+/**
+ * Whether an occurrence that is due already may wait for the acknowledgement of the one before. T stays before it meanwhile, and
+ * an exactly-once batch must not reach beyond T: so neither has the wheel passed it, nor does it before the next batch.
+ */
+function mayFollow(slot: SlotState, effectiveMs: number, nextMs: number, nowMs: number): boolean {
+  return nextMs > slot.wheel.timeMs && nowMs - effectiveMs < PLAIN_OWED * (nextMs - effectiveMs);
 }
 
 function take(slot: SlotState, batch: Batch, entry: number, nowMs: number): void {
