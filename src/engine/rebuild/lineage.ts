@@ -10,7 +10,8 @@ export function knowLineages(slot: SlotState): void {
   // The last ones stay until all is compared: one shard's lineage says nothing of another's.
   if (shards.some(({ suspect }) => suspect)) return;
   const known = [...new Set(shards.flatMap(({ lost, lineage }) => (lost ? [] : lineage)))].sort();
-  if (known.join() === slot.lineages?.join()) return;
+  // One lineage without a name (SQLite's) is another list than none.
+  if (known.length === slot.lineages?.length && known.join() === slot.lineages.join()) return;
   slot.lineages = known;
   slot.moved = true;
 }
