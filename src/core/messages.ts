@@ -117,7 +117,7 @@ export interface Progress {
   /** Rises by one with each record of an epoch. */
   n: number;
   lagging?: Record<string, number>;
-  /** Lineages of the trigger store in which every other shard was known to be right; absent: not told. */
+  /** Lineages of the trigger store in which every other shard was known to be right; absent: in none. */
   lineages?: readonly string[];
 }
 

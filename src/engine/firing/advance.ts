@@ -6,7 +6,7 @@ import { followCursor } from './cursors.ts';
 import { IDLE, type Live, READY, WAITING } from './entries.ts';
 import { applyDeferred } from './fast-path.ts';
 import { place, queueScore, remove, settle, stand } from './movement.ts';
-import { alone, type ShardRun } from './shard-run.ts';
+import { alone, type EndedJob, type ShardRun } from './shard-run.ts';
 import type { SlotState } from './slot-state.ts';
 
 /** After the acknowledgement, and never before it (I2): jobs move on, lateness is recorded. */
@@ -95,8 +95,8 @@ function moveOn(slot: SlotState, item: Item, nowMs: number): void {
 }
 
 /**
- * Writes the scores of jobs whose next time lies beyond the horizon, and 0 for finished ones, in batches, all shards at the
- * same time: a store that takes calls as they come gets them as one. An entry leaves when the store says that its score is
+ * Writes the scores of jobs whose next time lies beyond the horizon, in batches, all shards at the same time. Finished ones
+ * go to the recorder; only where that is far behind, 0 is written for them, so that their entries can leave: a store that takes calls as they come gets them as one. An entry leaves when the store says that its score is
  * above H; one that a scan has overtaken stays. Answers how many were written.
  */
 export async function flushWriteBacks(slot: SlotState): Promise<number> {
@@ -138,6 +138,10 @@ async function writeBack(slot: SlotState, shard: ShardRun): Promise<number> {
     // A former version still owes: the score of the version in force is right as it is.
     if (live.current === null || live.cursor !== null || (score > 0 && live.segments[0]!.plan !== live.current))
       continue;
+    if (score === 0 && shard.ended.length < LIMITS.endedMembers) {
+      shard.ended.push({ ...endedJob(entries.number[entry]!, live), entry });
+      continue;
+    }
     batch.push({ entry, live, version: live.version, score });
     scores.push({ number: entries.number[entry]!, version: live.version, score });
   }
@@ -160,7 +164,7 @@ async function writeBack(slot: SlotState, shard: ShardRun): Promise<number> {
   }
 }
 
-function endedJob(number: number, { version, current }: Live): ShardRun['ended'][number] {
+function endedJob(number: number, { version, current }: Live): EndedJob {
   return current?.once === true ? { number, version, oneShotOf: current.cluster } : { number, version };
 }
 

@@ -1,6 +1,9 @@
 import { LIMITS } from '../../core/limits.ts';
+import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
+import type { FinishedJob } from '../../ports/job-store.ts';
+import { IDLE } from './entries.ts';
 import { remove } from './movement.ts';
-import type { ShardRun } from './shard-run.ts';
+import type { EndedJob, ShardRun } from './shard-run.ts';
 import type { FailedJob, SlotState } from './slot-state.ts';
 
 /** A job that cannot fire: it goes from the wheel at once, and into the error state with the next `recordFailed`. */
@@ -45,9 +48,9 @@ export async function recordFailed(slot: SlotState): Promise<void> {
 }
 
 /**
- * The recorder: jobs whose members have score 0 become finished in the job store, those of all shards with one call, then
- * their members go. In this order: a crash in between repeats it. The owner knows what it has written itself; the store is
- * asked for the rest, after a takeover and after a failure. Answers how many it recorded.
+ * The recorder: finished jobs of all shards are recorded in the job store with one call, then their members go, and with them
+ * their entries. In this order: a crash in between repeats it, since T has passed their scores. The owner knows itself what it
+ * has finished; the store is asked for the rest, after a takeover and after a failure. Answers how many it recorded.
  */
 export async function recordFinished(slot: SlotState): Promise<number> {
   const { stores, clock } = slot.options;
@@ -56,23 +59,39 @@ export async function recordFinished(slot: SlotState): Promise<number> {
     await askFinished(slot);
     const ended = takeEnded(slot);
     if (ended.length === 0 || !slot.running) break;
-    const all = ended.flatMap(({ shard: { id }, members }) => members.map((member) => ({ ...member, shard: id })));
+    const all = ended.flatMap(({ shard: { id }, members }) => members.map((member) => recordOf(id, member)));
     try {
       await stores.jobs.finish(all, clock.wallMs());
     } catch (error) {
-      for (const { shard, members } of ended) shard.ended.unshift(...members);
+      for (const { shard, members } of ended) shard.ended = [...members, ...shard.ended];
       throw error;
     }
-    try {
-      await Promise.all(ended.map(({ shard, members }) => stores.triggers.removeFinished(shard.id, members)));
-      recorded += all.length;
-      slot.count('jobs_finished_total', {}, all.length);
-    } catch (error) {
-      for (const { shard } of ended) shard.finished = true;
-      throw error;
-    }
+    await Promise.all(ended.map((one) => removeRecorded(slot, one)));
+    recorded += all.length;
+    slot.count('jobs_finished_total', {}, all.length);
   }
   return recorded;
+}
+
+function recordOf(shard: number, { number, version, oneShotOf }: EndedJob): FinishedJob {
+  return oneShotOf === undefined ? { shard, number, version } : { shard, number, version, oneShotOf };
+}
+
+async function removeRecorded(slot: SlotState, { shard, members }: Ended): Promise<void> {
+  const { entries, options } = slot;
+  try {
+    await options.stores.triggers.removeFinished(shard.id, members);
+  } catch (error) {
+    shard.ended = [...members, ...shard.ended];
+    throw error;
+  }
+  if (!slot.running) return;
+  for (const { entry, number, version } of members) {
+    if (entry === undefined || entries.find(shard.id, number) !== entry) continue;
+    // A version that came meanwhile keeps the entry.
+    const isOver = entries.live[entry]!.version === version && entries.nominalMs[entry] === NO_OCCURRENCE;
+    if (isOver && entries.state[entry] === IDLE) remove(slot, entry);
+  }
 }
 
 /** Asks the store for finished members of those shards of which nobody here knows all. */
@@ -97,7 +116,7 @@ async function askFinished(slot: SlotState): Promise<void> {
 
 interface Ended {
   shard: ShardRun;
-  members: ShardRun['ended'];
+  members: EndedJob[];
 }
 
 /** What one call takes of all shards together. */

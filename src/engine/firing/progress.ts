@@ -124,11 +124,17 @@ function records(
   const { partition } = slot;
   const lagging = laggingAt(slot, mark.t);
   const { t, o, n } = mark;
-  const told = {
+  const { lineages } = slot;
+  const value = encodeMessage({
+    v: 1,
+    epoch,
+    incarnation,
+    t,
+    o,
+    n,
+    lineages,
     ...(lagging === null ? {} : { lagging }),
-    ...(slot.lineages === null ? {} : { lineages: slot.lineages }),
-  };
-  const value = encodeMessage({ v: 1, epoch, incarnation, t, o, n, ...told });
+  });
   const all: TopicMessages[] = [...(batch?.triggers.toMessages() ?? [])];
   if (cursors.size > 0) {
     const messages: BusMessage[] = [...cursors].map(([key, cursor]) => ({

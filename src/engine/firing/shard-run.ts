@@ -1,3 +1,12 @@
+export interface EndedJob {
+  number: number;
+  version: number;
+  /** As in `FinishedJob`. */
+  oneShotOf?: string;
+  /** Its entry, which stays until the member is gone; absent: its score is 0. */
+  entry?: number;
+}
+
 /** One shard of the slot, as its owner knows it. */
 export class ShardRun {
   readonly id: number;
@@ -11,8 +20,8 @@ export class ShardRun {
   scanning = false;
   /** Entries whose score is to be written. */
   queue: number[] = [];
-  /** Members whose score this owner has set to 0, for the recorder. */
-  ended: { number: number; version: number; oneShotOf?: string }[] = [];
+  /** Finished jobs for the recorder. */
+  ended: EndedJob[] = [];
   /** Others of score 0 may be there: the store is to be asked. */
   finished = true;
   /** All members are to be read again. */

@@ -91,8 +91,8 @@ export class SlotState {
   inherited = new Map<string, Cursor>();
   /** Shards that stood behind T in the last record of the former owner, with the T of each. */
   lagging = new Map<number, number>();
-  /** Lineages of the trigger store, as progress tells them; null: there is no record that does. */
-  lineages: readonly string[] | null = null;
+  /** Lineages of the trigger store, as progress tells them: none where there is no record yet. */
+  lineages: readonly string[] = [];
   /** Epoch of the last record of progress before the takeover; 0: there is none. */
   formerEpoch = 0;
   /** Rebuilds begun: with the epoch it makes their numbers. */

@@ -123,7 +123,7 @@ async function readProgress(slot: SlotState, attempt: string): Promise<boolean> 
     if (progress === null) throw new Error('a progress record has an unknown form');
     slot.durable = { t: progress.t, o: progress.o, n: 0 };
     slot.formerEpoch = progress.epoch;
-    slot.lineages = progress.lineages ?? null;
+    slot.lineages = progress.lineages ?? [];
     slot.lagging = new Map(Object.entries(progress.lagging ?? {}).map(([shard, t]) => [Number(shard), t]));
     break;
   }

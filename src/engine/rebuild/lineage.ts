@@ -11,12 +11,12 @@ export function knowLineages(slot: SlotState): void {
   if (shards.some(({ suspect }) => suspect)) return;
   const known = [...new Set(shards.flatMap(({ lost, lineage }) => (lost ? [] : lineage)))].sort();
   // One lineage without a name (SQLite's) is another list than none.
-  if (known.length === slot.lineages?.length && known.join() === slot.lineages.join()) return;
+  if (known.length === slot.lineages.length && known.join() === slot.lineages.join()) return;
   slot.lineages = known;
   slot.moved = true;
 }
 
 /** Whether the last owner had not compared what a shard is now, as the takeover found it. */
 export function isOtherLineage({ running, lineages }: SlotState, lineage: string): boolean {
-  return !running && lineages !== null && !lineages.includes(lineage);
+  return !running && !lineages.includes(lineage);
 }

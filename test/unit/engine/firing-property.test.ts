@@ -277,19 +277,43 @@ const FOUND: Record<string, Action[]> = {
     { kind: 'crash', midway: 0 },
     { kind: 'pause', pick: 0 },
   ],
+  'the store forgets a pause that an owner without the job had heard of': [
+    { kind: 'crash', midway: 0 },
+    { kind: 'lose', backCalls: 1, afterCalls: 2 },
+    { kind: 'rate', period: 100, shift: 0 },
+    { kind: 'wait', ms: 100 },
+    { kind: 'pause', pick: 0 },
+    { kind: 'adopt', applierMs: -1 },
+    { kind: 'crash', midway: 0 },
+    { kind: 'wait', ms: 1 },
+    { kind: 'far' },
+    { kind: 'reschedule', pick: 0, period: 100 },
+    { kind: 'reschedule', pick: 0, period: 100 },
+  ],
+  'a hand-over while a rebuilt store is lost again': [
+    { kind: 'lose', backCalls: 2, afterCalls: 1 },
+    { kind: 'crash', midway: 0 },
+    { kind: 'rate', period: 100, shift: 0 },
+    { kind: 'adopt', applierMs: -1 },
+    { kind: 'run', ms: 1, stepMs: 1 },
+    { kind: 'lose', backCalls: 0, afterCalls: 2 },
+    { kind: 'handover' },
+    { kind: 'run', ms: 1, stepMs: 1 },
+    { kind: 'run', ms: 1, stepMs: 1 },
+  ],
 };
 
 describe.each(['exactly-once', 'at-least-once'] as const)('random changes and takeovers, %s', (delivery) => {
   const runs = Number(process.env['FIRING_RUNS'] ?? 120);
   test('nothing lost, nothing early, nothing duplicated but by a crash of an at-least-once owner, in order per job', async () => {
     await check(delivery, action, runs);
-  }, 120_000);
+  }, 170_000);
 
   test.each(Object.keys(FOUND))('found once: %s', (name) => playAll(delivery, FOUND[name]!));
 
   test('I9: the same when the trigger store loses everything or goes back, between any two of its calls', async () => {
     await check(delivery, actionOrLoss, runs);
-  }, 120_000);
+  }, 170_000);
 });
 
 async function judge(play: Play, endMs: number, exactly: boolean): Promise<void> {

@@ -124,12 +124,13 @@ describe.each(['at-least-once', 'exactly-once'] as const)('%s', (delivery) => {
     await world.put('b', { schedule: once(T0 + 30_000) });
     await world.run(runner, 3_500);
     const { triggers } = world.stores;
+    const rebuilt = world.told.of('shards_rebuilt_total');
     const epoch = 1;
     const claimed = await triggers.claim(0, epoch);
     const expectedHorizonMs = claimed.status === 'ok' ? claimed.horizonMs : 0;
     await triggers.scan(0, { epoch, expectedHorizonMs, fromMs: expectedHorizonMs, horizonMs: T0 + 40_000 });
     await world.run(runner, 31_500);
-    expect(world.told.of('shards_rebuilt_total')).toBe(1);
+    expect(world.told.of('shards_rebuilt_total') - rebuilt).toBe(1);
     expect(await world.timesOf('a')).toEqual(every(1_000, T0 + 1_000, T0 + 35_000));
     expect(await world.timesOf('b')).toEqual([T0 + 30_000]);
   });

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { carillonError } from '../../../src/core/errors.ts';
+import { LIMITS } from '../../../src/core/limits.ts';
 import type { Stores } from '../../../src/ports/stores.ts';
 import { once, T0, World } from './world.ts';
 
@@ -85,6 +86,89 @@ test('what was not recorded, after a failure or by an owner that died, is found 
   await world.through(first.flushWriteBacks());
   first.drop('killed');
   const second = await world.adopted({ stores });
+  await world.through(second.flushWriteBacks());
   expect(await second.recordFinished()).toBe(30);
+  expect(await left()).toBe(0);
+});
+
+test('an entry stays until its member is gone, and a version that came meanwhile keeps it', async () => {
+  const { world, stores, left } = await open();
+  const runner = await world.adopted({ stores });
+  for (let i = 0; i < 3; i += 1) await world.put(`j${i}`, { schedule: once(T0 + 1_000), shard: i });
+  for (let i = 0; i < 30; i += 1) {
+    await world.clock.advance(50);
+    await world.through(runner.readFast(0));
+    while (runner.tick(world.nowMs) > 0) await runner.settled();
+  }
+  await world.through(runner.flushWriteBacks());
+  expect(runner.entries).toBe(3);
+  expect(await left()).toBe(3);
+  await world.put('j0', { schedule: once(T0 + 2_000), shard: 0 });
+  await world.through(runner.readFast(0));
+  await runner.recordFinished();
+  expect(runner.entries).toBe(1);
+  expect(await left()).toBe(1);
+  expect((await world.stores.jobs.get('c', 'j0'))?.state).toBe('enabled');
+  for (let i = 0; i < 20; i += 1) {
+    await world.clock.advance(50);
+    while (runner.tick(world.nowMs) > 0) await runner.settled();
+  }
+  await world.through(runner.flushWriteBacks());
+  expect(await runner.recordFinished()).toBe(1);
+  expect(runner.entries).toBe(0);
+  expect(await left()).toBe(0);
+});
+
+test('where the recorder is far behind, the store keeps what is finished, and entries leave', async () => {
+  const { world, stores, asked, left, setAway } = await open();
+  const first = await world.adopted({ stores });
+  const jobs = LIMITS.endedMembers + 100;
+  for (let i = 0; i < jobs; i += 1) await world.put(`j${i}`, { schedule: once(T0 + 1_000), shard: 0 });
+  setAway(true);
+  for (let i = 0; i < 30; i += 1) {
+    await world.clock.advance(50);
+    await world.through(first.readFast(0));
+    while (first.tick(world.nowMs) > 0) await first.settled();
+  }
+  await world.through(first.flushWriteBacks());
+  expect(first.entries).toBe(LIMITS.endedMembers);
+  await first.commitProgress(true);
+  first.drop('killed');
+  setAway(false);
+  const second = await world.adopted({ stores });
+  const before = asked();
+  let recorded = 0;
+  for (let i = 0; i < 2; i += 1) {
+    await world.through(second.flushWriteBacks());
+    recorded += await second.recordFinished();
+  }
+  expect(recorded).toBe(jobs);
+  expect(asked()).toBeGreaterThan(before);
+  expect(await left()).toBe(0);
+});
+
+test('what is finished while the store is asked is not forgotten', async () => {
+  const { world, stores, left } = await open();
+  const { triggers } = stores;
+  let meanwhile: () => Promise<unknown> = async () => null;
+  const asking: Stores['triggers'] = new Proxy(triggers, {
+    get: (all, name) =>
+      name !== 'finished'
+        ? Reflect.get(all, name)
+        : async (shard: number, limit: number) => {
+            const answer = await triggers.finished(shard, limit);
+            await meanwhile();
+            return answer;
+          },
+  });
+  const runner = await world.adopted({ stores: { ...stores, triggers: asking } });
+  await world.put('j', { schedule: once(T0 + 1_000), shard: 0 });
+  for (let i = 0; i < 30; i += 1) {
+    await world.clock.advance(50);
+    await world.through(runner.readFast(0));
+    while (runner.tick(world.nowMs) > 0) await runner.settled();
+  }
+  meanwhile = async () => await runner.flushWriteBacks();
+  expect(await runner.recordFinished()).toBe(1);
   expect(await left()).toBe(0);
 });
