@@ -13,7 +13,6 @@ const { values } = parseArgs({
     minutes: { type: 'string', default: '10' },
     hours: { type: 'string' },
     dense: { type: 'boolean', default: false },
-    'redis-goes-back': { type: 'boolean', default: false },
     trace: { type: 'boolean', default: false },
     keep: { type: 'boolean', default: false },
   },
@@ -30,8 +29,7 @@ const usual = long
 /** Everything happens more often, and Redis keeps what it has: planted bugs are found sooner, and by what they break. */
 const pace = values.dense ? { faultEveryMs: 6_000, actEveryMs: 1_200, jobsMost: 25 } : usual;
 
-/** An owner that takes over just after a failover believes what the replica has: until that is mended this is asked for. */
-const redis = { redisForgets: !values.dense, redisGoesBack: values['redis-goes-back'] };
+const redis = { redisForgets: !values.dense };
 
 const begunMs = performance.now();
 const sum = { published: 0, repeated: 0, moved: 0, steps: 0, failed: 0 };

@@ -33,7 +33,11 @@ export class Replicated {
           ? results.map((result) => ({ ...result, reachesOwner: true }))
           : results;
       },
-      claim: (...args) => this.#write((store) => store.claim(...args)),
+      claim: async (...args) => {
+        const { failoversLeft } = this;
+        const claimed = await this.#write((store) => store.claim(...args));
+        return claimed.status === 'ok' ? { ...claimed, lineage: `with ${failoversLeft} replicas` } : claimed;
+      },
       scan: (...args) => this.#write((store) => store.scan(...args)),
       writeBack: (...args) => this.#write((store) => store.writeBack(...args)),
       reset: (...args) => this.#write((store) => store.reset(...args)),

@@ -1,5 +1,6 @@
 import { Faults } from './faults.ts';
 import { Fleet } from './fleet.ts';
+import { guarded } from './guarded.ts';
 import { install, type Shape, shapeOf, topicsOf } from './installation.ts';
 import { nextOwed } from './model.ts';
 import { Oracle } from './oracle.ts';
@@ -20,9 +21,8 @@ export interface RunOptions {
   actEveryMs: number;
   /** Jobs at one time. */
   jobsMost: number;
-  /** Whether Redis may lose shards, and whether a replica that lacks writes may take its place. */
+  /** Whether Redis may lose shards, and a replica that lacks writes take its place. */
   redisForgets: boolean;
-  redisGoesBack: boolean;
 }
 
 export interface SeedResult {
@@ -67,11 +67,11 @@ export class Simulation {
     this.#options = options;
     this.#random = new Random(options.seed);
     this.#shape = shapeOf(this.#random);
-    if (!options.redisForgets) this.#shape.losesRedis = false;
-    if (!options.redisGoesBack) this.#shape.failovers = 0;
+    if (!options.redisForgets) Object.assign(this.#shape, { losesRedis: false, failovers: 0 });
     takeOver(this.#random, this.time);
     const { startMs, skewMs, slotsPerSet, deliveries } = this.#shape;
-    this.#oracle = new Oracle({
+    const fail = (invariant: string, detail: string): void => this.#fail(invariant, detail);
+    const oracle = new Oracle({
       slotsPerSet,
       deliveries: new Map(deliveries.map((delivery) => [delivery, delivery])),
       topics: topicsOf(this.#shape),
@@ -79,8 +79,9 @@ export class Simulation {
       skewMs,
       nowMs: () => this.time.nowMs,
       disturbedMs: () => this.#disturbedMs,
-      fail: (invariant, detail) => this.#fail(invariant, detail),
+      fail,
     });
+    this.#oracle = guarded(oracle, fail);
     this.#faults = new Faults({
       time: this.time,
       random: this.#random,

@@ -102,6 +102,7 @@ export class Reconciler {
   /** Whether the store has the shard and its H where they were left: nothing of a lost one is worth a comparison. */
   async #isWhole(shard: ShardRun): Promise<boolean> {
     const slot = this.#slot;
+    const { connections } = slot;
     return await alone(shard, async () => {
       const claimed = await slot.options.stores.triggers.claim(shard.id, slot.options.epoch);
       if (claimed.status === 'stale') {
@@ -112,7 +113,8 @@ export class Reconciler {
       shard.lineage = lineage;
       if (!whole) loseShard(slot, shard, 'not-whole');
       else if (horizonMs !== shard.storedMs && horizonMs !== shard.triedMs) loseShard(slot, shard, 'horizon');
-      return !shard.lost;
+      // With a new connection since then it says nothing.
+      return !shard.lost && slot.connections === connections;
     });
   }
 
