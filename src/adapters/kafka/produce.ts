@@ -32,7 +32,7 @@ export async function produce(
     VERSION,
     () => {
       const request = requestOf(transactionalId, batches);
-      memory = lendMemory(batches[0]!.bytes);
+      memory = lendMemory(batches.map(({ bytes }) => bytes));
       return request;
     },
     produceV11.parseResponse,
