@@ -146,6 +146,11 @@ export interface Cursor {
    * published when its owner heard of that, the last of them at `fromMs`: it stands until a version comes that begins later.
    */
   reason: 'misfire' | 'topic-missing' | 'behind' | 'paused';
+  /**
+   * What versions before the one in force had published beyond `fromMs`, after the cut that ended them: nominal times, and the
+   * spread that makes them effective times, in ms.
+   */
+  fired?: { offsetMs: number; times: number[] }[];
 }
 
 export const PROGRESS_KEY = 'progress';

@@ -1,6 +1,6 @@
 import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
 import { inheritedT } from '../rebuild/lost.ts';
-import { cursorKey, forgetFired, inheritCursor, noteFired } from './cursors.ts';
+import { cursorKey, forgetFired, inheritCursor, inheritedFired, noteFired } from './cursors.ts';
 import { type Change, FLIGHT, IDLE, type Live, newLive } from './entries.ts';
 import { mayComeLate, recallLeft } from './left.ts';
 import { place, settle, standFirst } from './movement.ts';
@@ -137,13 +137,14 @@ function endedAt(slot: SlotState, entry: number, live: Live, cutMs: number): { s
 /** The same for a job that has no entry: all that the version before had up to a known time was fired. */
 function unknownBefore(slot: SlotState, change: Change): { segments: Segment[]; fired: Fired[] } {
   const { former, cutMs } = change;
-  if (former === null) return { segments: [], fired: [] };
+  const before = inheritedFired(slot, change.shard, change.number);
+  if (former === null) return { segments: [], fired: before };
   const { schedule } = former;
   const firedTo = Math.max(former.cutMs, firedToMs(slot, change.shard, change.number));
   const owed = { plan: former, afterMs: firedTo - schedule.offsetMs, untilMs: cutMs, fired: [] };
   return {
     segments: firedTo < cutMs ? [owed] : [],
-    fired: firedTo > cutMs ? [{ schedule, fromMs: cutMs + 1, toMs: firedTo }] : [],
+    fired: firedTo > cutMs ? [...before, { schedule, fromMs: cutMs + 1, toMs: firedTo }] : before,
   };
 }
 

@@ -1,6 +1,8 @@
 import type { Cursor } from '../../core/messages.ts';
 import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
-import type { Plan } from './plan.ts';
+import type { Live } from './entries.ts';
+import { firedAsNamed, firedBeyond } from './fired.ts';
+import type { Fired, Plan } from './plan.ts';
 import type { SlotState } from './slot-state.ts';
 
 /**
@@ -22,9 +24,21 @@ export function openCursor(slot: SlotState, entry: number, reason: Cursor['reaso
   if (live.cursor !== null) return;
   const [shard, number] = [slot.entries.shard[entry]!, slot.entries.number[entry]!];
   slot.entries.plan[entry] = null;
-  live.cursor = { v: 1, shard, number, fromMs: slot.entries.effectiveMs[entry]! - 1, toMs, reason };
+  const fromMs = slot.entries.effectiveMs[entry]! - 1;
+  live.cursor = naming(live, { v: 1, shard, number, fromMs, toMs, reason });
   write(slot, entry, live.cursor);
   slot.count('cursors_opened_total', { reason });
+}
+
+function naming(live: Live, { fired: _, ...cursor }: Cursor): Cursor {
+  const fired = firedBeyond(live, cursor.fromMs);
+  return fired === null || fired.length === 0 ? cursor : { ...cursor, fired };
+}
+
+/** What versions before had published, as the cursor of a job without an entry says. */
+export function inheritedFired(slot: SlotState, shard: number, number: number): Fired[] {
+  if (slot.inherited.size === 0) return [];
+  return firedAsNamed(slot.inherited.get(cursorKey(shard, number))?.fired ?? []);
 }
 
 /** The job does not fire any more, and had times after its cut published: the next owner must know of them at its resume. */
@@ -98,7 +112,7 @@ export function movedCursor(cursor: Cursor, effectiveMs: number): Cursor {
 export function followCursor(slot: SlotState, entry: number): void {
   const live = slot.entries.live[entry]!;
   if (live.cursor === null || live.segments.length === 0) return;
-  live.cursor = movedCursor(live.cursor, slot.entries.effectiveMs[entry]!);
+  live.cursor = naming(live, movedCursor(live.cursor, slot.entries.effectiveMs[entry]!));
   write(slot, entry, live.cursor);
 }
 

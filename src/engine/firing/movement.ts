@@ -2,6 +2,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
 import { closeCursor, followCursor, keepsFired, needsNoCursor } from './cursors.ts';
 import { IDLE, type Live, READY, WAITING } from './entries.ts';
+import { firedBeyond } from './fired.ts';
 import { rememberLeft } from './left.ts';
 import { type Plan, type Position, positionAfter } from './plan.ts';
 import type { SlotState } from './slot-state.ts';
@@ -42,8 +43,10 @@ export function hasPaid(slot: SlotState, live: Live, segment: number, effectiveM
  * Whether a cursor answers for all that is owed from `segment` on: it tells from when, but not by which version, and the next
  * owner finds only the one in force in the store. Of a version before it knows by the message, which must stay uncovered.
  */
-export function cursorCovers({ cursor, segments, current }: Live, segment: number): boolean {
-  return cursor !== null && (segments[segment] === undefined || segments[segment].plan === current);
+export function cursorCovers(live: Live, segment: number): boolean {
+  const { cursor, segments, current } = live;
+  if (cursor === null || segments[segment] === undefined) return cursor !== null;
+  return segments[segment].plan === current && firedBeyond(live, cursor.fromMs) !== null;
 }
 
 /** `offset` is that of the message that moved the entry, if one did: it holds its place while it is not paid. */

@@ -25,7 +25,7 @@ export interface Plan extends Target {
 
 /** Effective times of a schedule in [fromMs, toMs] that were published, UTC ms. */
 export interface Fired {
-  schedule: CompiledSchedule;
+  schedule: Pick<CompiledSchedule, 'offsetMs' | 'next' | 'last'>;
   fromMs: number;
   toMs: number;
 }

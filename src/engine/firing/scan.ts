@@ -6,6 +6,7 @@ import type { DueMember } from '../../ports/trigger-store.ts';
 import { isOtherLineage, knowLineages } from '../rebuild/lineage.ts';
 import { inheritedT, loseShard } from '../rebuild/lost.ts';
 import { applyChange, firedToMs } from './change.ts';
+import { inheritedFired } from './cursors.ts';
 import { newLive } from './entries.ts';
 import { knowCluster, planNow } from './fast-path.ts';
 import { mayComeLate, recallLeft } from './left.ts';
@@ -171,7 +172,8 @@ function takeUp(slot: SlotState, shard: ShardRun, member: DueMember, record: Job
   else if (mayComeLate(slot, cutMs)) live.takenFromMs = firedTo;
   // At or before the time up to which all was fired: that time was fired. Above: as the score says.
   const afterMs = score <= firedTo ? firedTo - offsetMs : score - offsetMs - 1;
-  live.segments = [{ plan, afterMs, untilMs: Number.POSITIVE_INFINITY, fired: [] }];
+  const fired = inheritedFired(slot, shard.id, number);
+  live.segments = [{ plan, afterMs, untilMs: Number.POSITIVE_INFINITY, fired }];
   const entry = slot.entries.make(shard.id, number, live);
   // The first refresh of a score is spread, so that those of one scan do not come at once.
   slot.entries.scoredMs[entry] = slot.options.clock.wallMs() - ((number * 7_919) % LIMITS.scoreRefreshMs);

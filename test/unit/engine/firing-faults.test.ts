@@ -276,6 +276,26 @@ describe.each(['at-least-once', 'exactly-once'] as const)('faults, %s', (deliver
     ]);
   });
 
+  test('what a version before published after the cut is known to an owner who goes on behind a cursor', async () => {
+    const world = await World.open(delivery);
+    const runner = await world.adopted();
+    await world.put('a', { schedule: rate(1_000), misfire: { mode: 'all' } });
+    await world.run(runner, 30_000, 100);
+    // Its message comes late: it owes the half seconds since its cut, the old ones slowly.
+    const misfire = { mode: 'all' as const, maxPerSecond: 4 };
+    await world.change('a', { schedule: rate(500), misfire, cutMs: T0 + 5_200 });
+    await world.run(runner, 1_000, 100);
+    runner.drop('crash');
+    const next = await world.adopted();
+    await world.run(next, 500, 100);
+    next.drop('crash');
+    const last = await world.adopted();
+    await world.run(last, 20_000, 100);
+    const expected = [...every(1_000, T0 + 1_000, T0 + 5_000), ...every(500, T0 + 5_500, T0 + 51_500)];
+    expect((await world.timesOf('a')).sort()).toEqual(expected);
+    expect([...(await world.cursors()).values()]).toEqual([]);
+  });
+
   test('what was published after the cut of a pause is known to the owner who resumes the job', async () => {
     const world = await World.open(delivery);
     const runner = await world.adopted();
