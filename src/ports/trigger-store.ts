@@ -37,7 +37,10 @@ export interface TriggerStore extends RebuildStore {
   writeBack(shard: number, epoch: number, scores: readonly MemberScore[]): Promise<WriteBackResult | Stale>;
   /** Members with score 0, with the full version of their records, at most `limit`. */
   finished(shard: number, limit: number): Promise<{ number: number; version: number }[]>;
-  /** Removes finished members of these versions, with their records; no tombstone stays. */
+  /**
+   * Removes members of jobs that are recorded as finished in these versions, whatever their score, with their records; no
+   * tombstone stays. A version that is finished never fires again, so an owner need not have written its score.
+   */
   removeFinished(shard: number, members: readonly { number: number; version: number }[]): Promise<void>;
   /** Members of a shard, and those at or below a time (0: finished ones). */
   count(shard: number): Promise<{ members: number; finished: number }>;

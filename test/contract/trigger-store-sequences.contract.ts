@@ -261,7 +261,7 @@ async function run(store: TriggerStore, shard: number, model: Model, step: Step)
     await store.removeFinished(shard, step.members);
     for (const one of step.members) {
       const job = model.jobs.get(one.number);
-      if (job?.version === one.version && job.score === 0) model.jobs.delete(one.number);
+      if (job?.version === one.version && job.score !== null) model.jobs.delete(one.number);
     }
   } else {
     await store.drop(shard);

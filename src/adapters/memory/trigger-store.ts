@@ -124,7 +124,7 @@ export function memoryTriggerStore(clock: Clock): TriggerStore {
       const { entries } = shardOf(shard);
       for (const { number, version } of members) {
         const entry = entries.get(number);
-        if (entry?.version === version && entry.score === 0) entries.delete(number);
+        if (entry?.version === version && entry.score !== null) entries.delete(number);
       }
     },
     async count(shard) {

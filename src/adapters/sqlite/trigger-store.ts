@@ -181,7 +181,7 @@ export class SqliteTriggerStore implements TriggerStore {
   }
 
   async removeFinished(shard: number, members: readonly { number: number; version: number }[]): Promise<void> {
-    const sql = 'DELETE FROM trigger_members WHERE shard = ? AND number = ? AND version = ? AND score = 0';
+    const sql = 'DELETE FROM trigger_members WHERE shard = ? AND number = ? AND version = ? AND score IS NOT NULL';
     this.#db.write(() => {
       for (const { number, version } of members) {
         if (this.#db.run(sql, shard, number, version) === 0) continue;

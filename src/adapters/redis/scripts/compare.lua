@@ -13,8 +13,8 @@ while at <= #packed do
   local number
   n = n + 1
   number, wanted[n], with[n], at = struct.unpack('>ddd', packed, at)
-  fields[n] = string.format('%.0f', number)
-  names[n] = string.format('%.0f', number * 65536 + wanted[n] % 65536)
+  fields[n] = string.format('%d', number)
+  names[n] = string.format('%d', number * 65536 + wanted[n] % 65536)
 end
 if n == 0 then return {} end
 local kept = redis.call('HMGET', KEYS[2], unpack(fields))

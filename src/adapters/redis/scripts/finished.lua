@@ -11,7 +11,7 @@ local found = redis.call('ZRANGEBYSCORE', KEYS[1], 0, 0, 'LIMIT', 0, ARGV[1])
 if #found == 0 then return {} end
 local fields = {}
 for i, member in ipairs(found) do
-  fields[i] = string.format('%.0f', math.floor(member / 65536))
+  fields[i] = string.format('%d', math.floor(member / 65536))
 end
 local kept = redis.call('HMGET', KEYS[2], unpack(fields))
 local answer = {}

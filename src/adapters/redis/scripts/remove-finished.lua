@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- remove-finished
--- why: only a member that is still finished in this very version goes; a newer version has begun again.
+-- why: only what is of this very version goes; a newer version has begun again.
 -- keys:
 --   1 members: ZSET of packed (number, version), score = next effective time in UTC ms, 0 = finished
 --   2 versions: HASH number -> 2 * version + (1 if that change reached the owner)
@@ -15,8 +15,8 @@ while at <= #packed do
   local number, version
   number, version, at = struct.unpack('>dd', packed, at)
   local n = #fields + 1
-  fields[n] = string.format('%.0f', number)
-  names[n] = string.format('%.0f', number * 65536 + version % 65536)
+  fields[n] = string.format('%d', number)
+  names[n] = string.format('%d', number * 65536 + version % 65536)
   wanted[n] = version
 end
 if #fields == 0 then return 0 end
@@ -26,7 +26,7 @@ local kept = redis.call('HMGET', versions, unpack(fields))
 local scores = redis.call('ZMSCORE', members, unpack(names))
 local gone, gone_fields = {}, {}
 for i = 1, #fields do
-  if kept[i] and math.floor(kept[i] / 2) == wanted[i] and tonumber(scores[i] or '1') == 0 then
+  if kept[i] and math.floor(kept[i] / 2) == wanted[i] and scores[i] then
     gone[#gone + 1] = names[i]
     gone_fields[#gone_fields + 1] = fields[i]
   end

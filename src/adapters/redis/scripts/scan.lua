@@ -47,7 +47,7 @@ local answer = { 1, due }
 for first = 1, #due, 2 * CHUNK do
   local fields = {}
   for i = first, math.min(first + 2 * CHUNK - 2, #due - 1), 2 do
-    fields[#fields + 1] = string.format('%.0f', math.floor(due[i] / 65536))
+    fields[#fields + 1] = string.format('%d', math.floor(due[i] / 65536))
   end
   answer[#answer + 1] = redis.call('HMGET', records, unpack(fields))
 end

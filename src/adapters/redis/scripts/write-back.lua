@@ -21,8 +21,8 @@ while at <= #packed do
   local number, version, score
   number, version, score, at = struct.unpack('>ddd', packed, at)
   local n = #fields + 1
-  fields[n] = string.format('%.0f', number)
-  names[n] = string.format('%.0f', number * 65536 + version % 65536)
+  fields[n] = string.format('%d', number)
+  names[n] = string.format('%d', number * 65536 + version % 65536)
   wanted[n], scores[n] = version, score
 end
 if #fields == 0 then return { 1, {}, {} } end
@@ -32,7 +32,7 @@ local former = redis.call('ZMSCORE', members, unpack(names))
 local within, missing, pairs_of = {}, {}, {}
 for i = 1, #fields do
   if former[i] and kept[i] and math.floor(kept[i] / 2) == wanted[i] then
-    pairs_of[#pairs_of + 1] = string.format('%.0f', scores[i])
+    pairs_of[#pairs_of + 1] = string.format('%d', scores[i])
     pairs_of[#pairs_of + 1] = names[i]
     if scores[i] > 0 and scores[i] <= horizon then within[#within + 1] = i - 1 end
   else
