@@ -1,5 +1,5 @@
 import type { Installation } from '../src/ports/catalog-store.ts';
-import type { Clock } from '../src/ports/clock.ts';
+import type { Clock, OtherClock } from '../src/ports/clock.ts';
 import type { Lease } from '../src/ports/lease-store.ts';
 import type { Stores } from '../src/ports/stores.ts';
 import type { Telemetry } from '../src/ports/telemetry.ts';
@@ -13,7 +13,8 @@ export interface ThreadStores {
 }
 
 export interface StoresModule {
-  open(config: unknown, telemetry: Telemetry, clock: Clock): Promise<Stores>;
+  /** `otherClocks`: those of the machines that the stores are on; absent where they are on this one. */
+  open(config: unknown, telemetry: Telemetry, clock: Clock): Promise<Stores & { otherClocks?: readonly OtherClock[] }>;
 }
 
 /** What a wheel thread is started with. */

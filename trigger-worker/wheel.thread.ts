@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { systemClock } from '../src/adapters/system/clock.ts';
+import { steadyClock } from '../src/runtime/steady-clock.ts';
 import { threadTelemetry } from '../src/runtime/thread-telemetry.ts';
 import { LocalWheel } from './wheel.ts';
 import { type FromWheel, monotonicNs, type StoresModule, type ToWheel, type WheelSetup } from './wheel-messages.ts';
@@ -13,13 +14,14 @@ const REPORT_EVERY_MS = 100;
  */
 const setup = workerData as WheelSetup;
 const port = parentPort!;
-const clock = systemClock(setup.clockOffsetMs);
-const telemetry = threadTelemetry(port, clock);
+const machine = systemClock(setup.clockOffsetMs);
+const telemetry = threadTelemetry(port, machine);
 const trust = new Float64Array(setup.trust);
 const post = (message: FromWheel): void => port.postMessage(message);
 
 const { open } = (await import(setup.threadStores.module)) as StoresModule;
-const stores = await open(setup.threadStores.config, telemetry, clock);
+const stores = await open(setup.threadStores.config, telemetry, machine);
+const clock = steadyClock(machine, stores.otherClocks ?? [], telemetry);
 const wheel = await LocalWheel.open({
   stores,
   clock,

@@ -10,6 +10,7 @@ import { createMetrics } from '../runtime/metrics.ts';
 import { inOrder } from '../runtime/service.ts';
 import { siblingModule } from '../runtime/sibling.ts';
 import { checkClockSkew } from '../runtime/start-checks.ts';
+import { steadyClock } from '../runtime/steady-clock.ts';
 import { type ClusterConfig, open } from './cluster-stores.ts';
 
 /** The addresses; that they are there was checked when the settings were read. */
@@ -32,14 +33,15 @@ function clusterConfig(config: Config): ClusterConfig {
  */
 export async function openCluster(config: Config, log: Log): Promise<Roles> {
   const { clockOffsetMs } = config;
-  const clock = systemClock(clockOffsetMs);
+  const machine = systemClock(clockOffsetMs);
   const metrics = createMetrics(log);
   const { telemetry } = metrics;
   const servers = clusterConfig(config);
   const stores = await open(servers, telemetry);
   let ready = false;
   try {
-    await checkClockSkew(clock, 'MongoDB', () => stores.serverTimeMs());
+    await checkClockSkew(machine, 'MongoDB', () => stores.serverTimeMs());
+    const clock = steadyClock(machine, stores.otherClocks, telemetry);
     const { slotsPerSet, lanesPerSlot, changesPartitions, retentionMs, retentionBytes } = config;
     const triggerRetention = { retentionMs, retentionBytes };
     const deliveries = ['exactly-once', 'at-least-once'] as const;

@@ -1,6 +1,7 @@
 import { kafkaBus } from '../adapters/kafka/bus.ts';
 import { connectMongo } from '../adapters/mongodb/connect.ts';
 import { connectRedis } from '../adapters/redis/connect.ts';
+import type { OtherClock } from '../ports/clock.ts';
 import { signalling } from '../ports/signals.ts';
 import type { Stores } from '../ports/stores.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
@@ -15,6 +16,7 @@ export interface ClusterConfig {
 export interface ClusterStores extends Stores {
   /** MongoDB's wall time, for the check of this machine's clock. */
   serverTimeMs(): Promise<number>;
+  otherClocks: readonly OtherClock[];
 }
 
 /** MongoDB, Redis and Kafka as one bundle. What was opened is closed again when a later one refuses. */
@@ -32,6 +34,7 @@ export async function open(config: ClusterConfig, telemetry: Telemetry): Promise
       leases,
       operations,
       serverTimeMs,
+      otherClocks: [serverTimeMs, () => triggers.timeMs()],
       triggers,
       signals: triggers.signals,
       bus,

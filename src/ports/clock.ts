@@ -13,6 +13,9 @@ export interface Clock {
   after(ms: number, run: () => void): () => void;
 }
 
+/** Wall time of another machine, UTC ms, as it was while the question was on its way. */
+export type OtherClock = () => Promise<number>;
+
 /** The `sleep` of a clock that has `after`: both clocks, the system's and the one moved by hand, wait in the same way. */
 export function sleepBy(after: Clock['after']): Clock['sleep'] {
   return async (ms, signal) => {

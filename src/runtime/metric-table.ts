@@ -46,6 +46,10 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
   // Worker, by slot.
   triggers_total: { type: 'counter', help: 'Triggers by slot and result (published, dropped and why)' },
   misfires_total: { type: 'counter', help: 'Occurrences beyond misfireAfter by slot and result (fired, dropped)' },
+  clock_jumps_total: {
+    type: 'counter',
+    help: 'Jumps of the wall clock that were believed, or held against, by result',
+  },
   wheel_lag_ms: { type: 'gauge', help: 'How far the wheel of a slot is behind its clock, in ms' },
   wheel_entries: { type: 'gauge', help: 'Jobs in the wheel of a slot' },
   progress_t_ms: { type: 'gauge', help: 'Tick T of a slot: all up to it is published or owed, UTC ms' },
@@ -61,6 +65,10 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
   write_backs_missing_total: { type: 'counter', help: 'Write-backs whose member was gone or of another version' },
   publish_failures_total: { type: 'counter', help: 'Batches of triggers that could not be published, by code' },
   topics_missing_total: { type: 'counter', help: 'Batches whose topic did not exist; the triggers are owed' },
+  partitions_unled_total: {
+    type: 'counter',
+    help: 'Batches with a partition that had no leader; the triggers are owed',
+  },
   jobs_failed_total: { type: 'counter', help: 'Jobs put into the error state' },
   jobs_finished_total: { type: 'counter', help: 'Jobs recorded as finished' },
   horizons_moved_total: { type: 'counter', help: 'Horizons found where their owner had not left them' },

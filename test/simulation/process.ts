@@ -1,5 +1,7 @@
 import type { BusReader } from '../../src/ports/bus.ts';
 import { type Clock, sleepBy } from '../../src/ports/clock.ts';
+import { silentTelemetry } from '../../src/ports/telemetry.ts';
+import { steadyClock } from '../../src/runtime/steady-clock.ts';
 import type { TimerOwner, VirtualTime } from './virtual-time.ts';
 
 export type Role = 'worker' | 'manager' | 'api';
@@ -34,6 +36,8 @@ export class SimProcess implements TimerOwner {
   readonly skewMs: number;
   readonly clock: Clock;
   dead = false;
+  /** What somebody has set its wall clock ahead by, beside its skew, in ms. */
+  jumpMs = 0;
   frozenUntilMs = 0;
   armed: ArmedCrash | null = null;
   /** When something falls due next by its clock, as it was worked out after so many changes of jobs. */
@@ -56,13 +60,14 @@ export class SimProcess implements TimerOwner {
     this.pid = pid;
     this.skewMs = skewMs;
     const after: Clock['after'] = (ms, run) => time.after(ms, run, this, stretch(ms, this));
-    this.clock = {
-      wallMs: () => startMs + time.nowMs + skewMs,
+    const machine: Clock = {
+      wallMs: () => startMs + time.nowMs + skewMs + this.jumpMs,
       // Monotonic clocks of two machines have nothing in common.
       monotonicMs: () => time.nowMs + pid * 1_000,
       after,
       sleep: sleepBy(after),
     };
+    this.clock = steadyClock(machine, [async () => startMs + time.nowMs], silentTelemetry);
   }
 
   crash(reason: string): void {

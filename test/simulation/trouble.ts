@@ -64,6 +64,7 @@ export class Trouble {
       ...Array(2).fill(() => this.#stop()),
       ...Array(2).fill(() => this.#freeze()),
       ...Array(2).fill(() => this.#cut()),
+      ...Array(2).fill(() => this.#setClock()),
       ...Array(2).fill(() => this.#slow()),
       ...Array(2).fill(() => this.#flaky()),
       () => this.#outage(),
@@ -118,6 +119,19 @@ export class Trouble {
     one.process.frozenUntilMs = time.nowMs + ms;
     trace(`${one.process.name} is frozen for ${ms} ms`);
     disturbed(ms);
+  }
+
+  /** Somebody sets the clock of a process, and sets it back after a while. */
+  #setClock(): void {
+    const { random, time, trace } = this.#context;
+    const one = this.#someone();
+    if (one === undefined) return;
+    const { process } = one;
+    process.jumpMs = random.pick([-3_600_000, -300_000, -700, 700, 300_000, 3_600_000]);
+    trace(`the clock of ${process.name} jumps by ${process.jumpMs} ms`);
+    time.after(random.pick([30, 2_000, 20_000]), () => {
+      process.jumpMs = 0;
+    });
   }
 
   #cut(): void {
