@@ -5,9 +5,10 @@ import type { BusMessage, BusRecord } from '../../ports/bus.ts';
  * (unsigned varint, 7 bits a byte, lowest first) and its content: key, value and headers in the form of Kafka's message format
  * 2 (https://kafka.apache.org/documentation/#record), where a length is a signed varint in zigzag form and -1 means null.
  *
- * Example: key `ab`, value null, one header `id` = `7`: 09 | 04 61 62 | 01 | 02 | 04 69 64 | 02 37.
+ * Example: key `ab`, value null, one header `id` = `7`: 0a | 04 61 62 | 01 | 02 | 04 69 64 | 02 37.
  *
- * (m, 2 cores, 100,000 compact triggers/s) A row per record cost 5.0 us of CPU and 8.2 us of the thread per trigger.
+ * (m, hot path over the file, 50,000 compact triggers/s) A row per record: 5.0 us of CPU and 8.2 us of the wheel's thread per
+ * trigger; blocks, into which triggers are copied as bytes: 1.2 and 1.6.
  */
 export interface Block {
   bytes: Uint8Array;
@@ -19,8 +20,12 @@ const BLOCK_BYTES = 128 * 1024;
 /** A record of up to this many bytes is copied by a loop where it is cheaper than a call. */
 const LOOP_BYTES = 16;
 
-/** Buffers of blocks are used again: a new one of 128 KiB costs more than the records in it. */
-const SPARE = 64;
+/**
+ * Buffers of blocks begin with this size, in bytes, and grow: a commit may touch many partitions. They are used again, since a
+ * new one costs more than the records in it.
+ */
+const FIRST_BYTES = 8 * 1024;
+const SPARE = 256;
 const spare: Buffer[] = [];
 
 interface OpenBlock {
@@ -67,6 +72,11 @@ export class BlockWriter {
     this.#written(open, at + last.length);
   }
 
+  /** Records so far. */
+  get records(): number {
+    return this.#all.reduce((sum, { records }) => sum + records, 0);
+  }
+
   /** The blocks, which are good until `release`. */
   *blocks(): Generator<Block> {
     for (const { buffer, end, records } of this.#all) yield { bytes: buffer.subarray(0, end), records };
@@ -74,7 +84,7 @@ export class BlockWriter {
 
   /** Nobody asks for the blocks any more. */
   release(): void {
-    for (const { buffer } of this.#all) if (buffer.length === BLOCK_BYTES && spare.length < SPARE) spare.push(buffer);
+    for (const { buffer } of this.#all) if (buffer.length <= BLOCK_BYTES && spare.length < SPARE) spare.push(buffer);
     this.#all = [];
     this.#open = null;
     this.bytes = 0;
@@ -89,16 +99,24 @@ export class BlockWriter {
   /** The block that takes a record of this length; one that is larger than a block stands alone. */
   #room(length: number): OpenBlock {
     const needed = length + 5;
-    if (this.#open !== null && this.#open.end + needed <= this.#open.buffer.length) return this.#open;
-    const buffer = needed > BLOCK_BYTES ? Buffer.allocUnsafeSlow(needed) : (spare.pop() ?? newBuffer());
+    const open = this.#open;
+    if (open !== null && open.end + needed <= open.buffer.length) return open;
+    if (open !== null && open.end + needed <= BLOCK_BYTES) {
+      const larger = newBuffer(Math.min(BLOCK_BYTES, Math.max(open.buffer.length * 2, open.end + needed)));
+      open.buffer.copy(larger, 0, 0, open.end);
+      open.buffer = larger;
+      return open;
+    }
+    const used = spare.pop();
+    const buffer = used !== undefined && used.length >= needed ? used : newBuffer(Math.max(FIRST_BYTES, needed));
     this.#open = { buffer, end: 0, records: 0 };
     this.#all.push(this.#open);
     return this.#open;
   }
 }
 
-function newBuffer(): Buffer {
-  return Buffer.allocUnsafeSlow(BLOCK_BYTES);
+function newBuffer(bytes: number): Buffer {
+  return Buffer.allocUnsafeSlow(bytes);
 }
 
 function putLength(buffer: Buffer, at: number, value: number): number {
