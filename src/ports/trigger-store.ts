@@ -21,7 +21,7 @@ export interface TriggerStore extends RebuildStore {
   /**
    * Adds, changes or removes members of one shard, in order. For each: an older version than the record's answers `older`;
    * the record's own version answers `same` with the `reachesOwner` of the first time; else the member that the record
-   * names is removed, the new one added (unless `score` is null) and the record replaced. A score of 0 is at or below H. In a
+   * names is removed, the new one added (unless `score` is null) and the record replaced. A score of 0 is at or below H, and what a removed member owes before `cutMs` reaches the owner too. In a
    * shard that is not whole nobody knows H or the member that was there: every change that is applied reaches the owner; so it does for 30 s after a connection was made anew (`connections`).
    */
   add(shard: number, changes: readonly TriggerChange[]): Promise<AddResult[]>;

@@ -111,6 +111,17 @@ function addStatements(opened: OpenedTriggers): void {
     expect(await reaches(change(3, 3, null, null))).toBe(false);
   });
 
+  test('the owner is told of what a removed member owes before the cut, also where H has not come so far', async () => {
+    const { store } = opened();
+    await begun(store, 7, 1);
+    await scanned(store, 7, 1, 0, 0, 1_000);
+    const reaches = async (one: TriggerChange): Promise<boolean> => (await store.add(7, [one]))[0]!.reachesOwner;
+    expect(await reaches({ ...change(1, 1, 5_000), cutMs: 6_000 })).toBe(false);
+    expect(await reaches({ ...change(1, 2, 9_000), cutMs: 4_999 })).toBe(false);
+    expect(await reaches({ ...change(1, 3, null), cutMs: 9_000 })).toBe(true);
+    expect(await reaches({ ...change(1, 4, 9_000), cutMs: 10_000 })).toBe(false);
+  });
+
   test('without a score there is no member but the record stays; a deleted job leaves a tombstone with its version', async () => {
     const { store } = opened();
     await begun(store, 7, 1);

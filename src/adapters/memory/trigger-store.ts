@@ -21,13 +21,14 @@ interface ShardState {
 }
 
 function addOne(state: ShardState, change: TriggerChange, nowMs: number, restores = false): AddResult {
-  const { number, version, score, record } = change;
+  const { number, version, score, cutMs = 0, record } = change;
   const stored = state.entries.get(number);
   if (stored !== undefined && stored.version > version) return { outcome: 'older', reachesOwner: false };
   const lacks = restores && (score === null) !== (stored?.score === null);
   if (stored?.version === version && !lacks) return { outcome: 'same', reachesOwner: stored.reachesOwner };
-  const within = (one: number | null | undefined): boolean => typeof one === 'number' && one <= state.horizonMs;
-  const reachesOwner = within(score) || within(stored?.score) || !state.whole;
+  const within = (one: number | null | undefined, toMs: number): boolean => typeof one === 'number' && one <= toMs;
+  const { horizonMs, whole } = state;
+  const reachesOwner = within(score, horizonMs) || within(stored?.score, Math.max(horizonMs, cutMs)) || !whole;
   const bytes = record === null ? null : record.slice();
   const kept = { version, score, record: bytes, reachesOwner: reachesOwner || restores, changedMs: nowMs };
   state.entries.set(number, kept);

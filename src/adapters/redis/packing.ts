@@ -8,7 +8,7 @@ import type { MemberScore, TriggerChange } from '../../ports/trigger-store.ts';
  */
 const NO_MEMBER = -1;
 const DELETED = 0xffffffff;
-const CHANGE_HEAD = 8 + 8 + 8 + 4;
+const CHANGE_HEAD = 8 + 8 + 8 + 8 + 4;
 
 /** Bounds of one call of `add`: Redis runs nothing else meanwhile. */
 const PIECE_CHANGES = 1_000;
@@ -33,16 +33,17 @@ export function* changePieces(changes: readonly TriggerChange[]): Generator<read
   if (start < changes.length) yield changes.slice(start);
 }
 
-/** Format `>dddI4` and the record, for each change (see `scripts/add.lua`). */
+/** Format `>ddddI4` and the record, for each change (see `scripts/add.lua`). */
 export function packChanges(changes: readonly TriggerChange[]): Buffer {
   const size = changes.reduce((sum, { record }) => sum + CHANGE_HEAD + (record?.length ?? 0), 0);
   const bytes = Buffer.allocUnsafe(size);
   let at = 0;
-  for (const { number, version, score, record } of changes) {
+  for (const { number, version, score, cutMs = 0, record } of changes) {
     assertVersioned(number, version);
     at = bytes.writeDoubleBE(number, at);
     at = bytes.writeDoubleBE(version, at);
     at = bytes.writeDoubleBE(score === null ? NO_MEMBER : checkedScore(score), at);
+    at = bytes.writeDoubleBE(cutMs, at);
     at = bytes.writeUInt32BE(record === null ? DELETED : record.length, at);
     if (record !== null) {
       bytes.set(record, at);

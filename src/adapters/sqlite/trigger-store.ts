@@ -78,13 +78,14 @@ export class SqliteTriggerStore implements TriggerStore {
   }
 
   #addOne(shard: number, change: TriggerChange, state: ShardRow, nowMs: number, restores = false): AddResult {
-    const { number, version, score, record } = change;
+    const { number, version, score, cutMs = 0, record } = change;
     const stored = this.#member(shard, number);
     if (stored !== undefined && stored.version > version) return { outcome: 'older', reachesOwner: false };
     const lacks = restores && (score === null) !== (stored?.score === null);
     if (stored?.version === version && !lacks) return { outcome: 'same', reachesOwner: stored.reaches === 1 };
-    const within = (one: number | null | undefined): boolean => typeof one === 'number' && one <= state.horizon_ms;
-    const reachesOwner = within(score) || within(stored?.score) || state.whole === 0;
+    const within = (one: number | null | undefined, toMs: number): boolean => typeof one === 'number' && one <= toMs;
+    const { horizon_ms: h, whole } = state;
+    const reachesOwner = within(score, h) || within(stored?.score, Math.max(h, cutMs)) || whole === 0;
     this.#db.run(
       `INSERT OR REPLACE INTO trigger_members (shard, number, version, score, reaches, removed, changed_ms)
        VALUES (?, ?, ?, ?, ?, ?, ?)`,

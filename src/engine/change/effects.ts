@@ -33,7 +33,7 @@ export function effectsOf(sequence: Sequence, calendars: Calendars): Effect[] {
       const told = { v: 1, id, shard, number, version, cutMs, score: null, record: null, former: record } as const;
       return {
         shard,
-        add: { number, version, score: null, record: null },
+        add: { number, version, score: null, cutMs, record: null },
         certain: tell,
         message: () => ({ ...told, ...replyTo(sequence.done, offset), result: 'deleted' }),
         untilOffset: offset,
@@ -86,10 +86,10 @@ export function firesOf({ done, final }: Sequence, calendars: Calendars): { shar
 
 /** What the trigger store must hold for a job: one member with the next effective time after its cut, or none. */
 function triggerChange(job: Job, calendars: Calendars): TriggerChange {
-  const { number, version } = job;
-  if (job.deleted) return { number, version, score: null, record: null };
-  const score = job.state === 'enabled' ? nextEffective(job, job.cutMs, calendars) : null;
-  return { number, version, score, record: encodedRecord(job, calendars) };
+  const { number, version, cutMs } = job;
+  if (job.deleted) return { number, version, score: null, cutMs, record: null };
+  const score = job.state === 'enabled' ? nextEffective(job, cutMs, calendars) : null;
+  return { number, version, score, cutMs, record: encodedRecord(job, calendars) };
 }
 
 /** The change that made the version; undefined where an earlier batch held it. */

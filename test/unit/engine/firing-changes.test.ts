@@ -118,6 +118,19 @@ describe.each(['at-least-once', 'exactly-once'] as const)('changes, %s', (delive
     expect(fired.filter(({ payload }) => payload === 'new').map(({ nominalMs }) => nominalMs - T0)).toEqual([1_060]);
   });
 
+  test('what fell due beyond the horizon while nobody owned the slot is owed by the version before the change', async () => {
+    const world = await World.open(delivery);
+    const runner = await world.adopted();
+    await world.put('a', { schedule: rate(60_000, T0 + 20_000) });
+    await world.run(runner, 1_000);
+    runner.drop('crash');
+    await world.clock.advance(20_000);
+    await world.change('a', { schedule: rate(60_000, T0 + 80_000) });
+    const next = await world.adopted();
+    await world.run(next, 1_000);
+    expect(await world.timesOf('a')).toEqual([T0 + 20_000]);
+  });
+
   test('I7: an owner that comes late publishes no older version: the new one pays, and a deleted job is told as superseded', async () => {
     const world = await World.open(delivery);
     const first = await world.adopted();

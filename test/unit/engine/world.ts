@@ -264,7 +264,7 @@ export class World {
       expect(await jobs.replaceMany([{ job, expected }])).toEqual([true]);
     }
     const record = job.deleted === true ? null : encodeRecord(recordOf(job));
-    const change = { number: job.number, version: job.version, score: this.score(job), record };
+    const change = { number: job.number, version: job.version, score: this.score(job), cutMs: job.cutMs, record };
     const [result] = await this.stores.triggers.add(job.shard, [change]);
     if (result!.reachesOwner) await this.tell(job, reply ? { replyTo: 'api' } : {}, before);
   }

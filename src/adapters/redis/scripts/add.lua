@@ -9,8 +9,9 @@
 --   4 state: HASH with `epoch` of the owner, `horizon` H in UTC ms and `build`, the number of the last rebuild
 --   5 tombstones: ZSET of numbers without a record, score = time of removal by Redis's clock, ms
 -- arguments:
---   1 changes of different numbers, at most 1,000, one after the other: number, version, score (doubles; score -1: no
---     member), length of the record (4 bytes; 0xFFFFFFFF: deleted), record. Big-endian.
+--   1 changes of different numbers, at most 1,000, one after the other: number, version, score, cut (doubles; score -1: no
+--     member; cut in UTC ms: the version before owes up to there), length of the record (4 bytes; 0xFFFFFFFF: deleted), record.
+--     Big-endian.
 --   2 epoch of the owner that restores them, or an empty text: they are changes
 -- answer: one digit for each change: 0 applied, 1 applied and reaches the owner, 2 same, 3 same and reached it, 4 older. When
 --   they are restored: 's' and the higher epoch that stands there, or of the same version 0 or 1 where something was lacking
@@ -30,12 +31,12 @@ local function call(command, key, values)
   if #values > 0 then redis.call(command, key, unpack(values)) end
 end
 
-local number, version, score, record, field = {}, {}, {}, {}, {}
+local number, version, score, cut, record, field = {}, {}, {}, {}, {}, {}
 local packed, at, n = ARGV[1], 1, 0
 while at <= #packed do
   local length
   n = n + 1
-  number[n], version[n], score[n], length, at = struct.unpack('>dddI4', packed, at)
+  number[n], version[n], score[n], cut[n], length, at = struct.unpack('>ddddI4', packed, at)
   field[n] = string.format('%d', number[n])
   if length ~= DELETED then
     record[n] = string.sub(packed, at, at + length - 1)
@@ -73,7 +74,7 @@ for i = 1, n do
   elseif kept[i] >= 0 and version[i] == current and not lacks then
     answers[i] = kept[i] % 2 == 1 and '3' or '2'
   else
-    local near = (score[i] >= 0 and score[i] <= horizon) or (left and tonumber(left) <= horizon)
+    local near = (score[i] >= 0 and score[i] <= horizon) or (left and tonumber(left) <= math.max(horizon, cut[i]))
     local reaches = near or not whole
     if left then removed[#removed + 1] = former[former_of[i]] end
     if score[i] >= 0 then
