@@ -137,8 +137,9 @@ export interface Cursor {
   v: 1;
   shard: number;
   number: number;
-  /** Effective time up to which all is paid, UTC ms. */
+  /** Effective time up to which all is paid, UTC ms: of this version (absent: nobody says which), and of those before. */
   fromMs: number;
+  version?: number;
   /** Effective time up to which it owes, UTC ms. */
   toMs: number;
   /**

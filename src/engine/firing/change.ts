@@ -68,7 +68,7 @@ function follow(slot: SlotState, entry: number, change: Change, known: boolean):
     fired.push({ schedule: former.schedule, fromMs: 0, toMs: cutMs });
   }
   if (plan !== null) {
-    const afterMs = Math.max(cutMs, known ? 0 : pausedAfterMs(slot, change)) - plan.schedule.offsetMs;
+    const afterMs = Math.max(cutMs, known ? 0 : paidAfterMs(slot, change)) - plan.schedule.offsetMs;
     segments.push({ plan, afterMs, untilMs: Number.POSITIVE_INFINITY, fired });
   }
   live.version = change.version;
@@ -77,6 +77,7 @@ function follow(slot: SlotState, entry: number, change: Change, known: boolean):
   live.segments = segments;
   // A scan that found the version before its message: the message will tell nothing that is not known.
   live.takenFromMs = change.offset < 0 && mayComeLate(slot, cutMs) ? cutMs : NO_OCCURRENCE;
+  live.late = null;
   slot.entries.scoredMs[entry] = slot.options.clock.wallMs();
   standFirst(slot, entry);
   // Where nothing of this version is owed, what was fired after its cut is kept for the next one.
@@ -98,10 +99,13 @@ function lastFiredMs(slot: SlotState, fired: readonly Fired[]): number {
   return Math.max(...last);
 }
 
-/** What a job that is resumed had published after the cut of its pause, as an owner before has left it, UTC ms. */
-function pausedAfterMs(slot: SlotState, { shard, number }: Change): number {
+/**
+ * What an owner before has left of a job that has no entry, UTC ms: what a job that is resumed had published after the cut of its
+ * pause, or how far this very version was paid behind a cursor.
+ */
+function paidAfterMs(slot: SlotState, { shard, number, version }: Change): number {
   const cursor = slot.inherited.get(cursorKey(shard, number));
-  return cursor?.reason === 'paused' ? cursor.fromMs : 0;
+  return cursor !== undefined && (cursor.reason === 'paused' || version <= (cursor.version ?? 0)) ? cursor.fromMs : 0;
 }
 
 /** Whether any of these times lies after a cut. */
@@ -149,31 +153,54 @@ function unknownBefore(slot: SlotState, change: Change): { segments: Segment[]; 
 }
 
 /**
- * A message about a version that a scan had found already (or one before it): what the scan could not know is owed before
- * everything else: the version before up to the cut, and the message's own version between its cut and what the scan took
- * for fired, or the next version's cut.
+ * A message about a version that a scan had found already (or one before it): what the scan could not know is owed before the
+ * version in force: the version before up to the cut, and the message's own version between its cut and what the scan took for
+ * fired, or the next version's cut. Of several such messages the first one's former version is the one that an owner had fired
+ * beyond its end, since none had heard of the others.
  */
 function payLate(slot: SlotState, entry: number, live: Live, change: Change): void {
   const { former, plan, cutMs } = change;
   const takenFrom = live.takenFromMs;
   const same = change.version === live.version;
+  const nominalMs = slot.entries.nominalMs[entry]!;
+  const [first] = live.segments;
+  if (first !== undefined && nominalMs !== NO_OCCURRENCE) first.afterMs = nominalMs - 1;
+  const older = live.segments.filter((segment) => segment.plan !== live.current);
   const owed: Segment[] = [];
-  if (former !== null && takenFrom < cutMs) {
-    const afterMs = Math.max(former.cutMs, takenFrom) - former.schedule.offsetMs;
-    owed.push({ plan: former, afterMs, untilMs: cutMs, fired: [] });
+  const fired = live.late === null ? [] : [...live.late.fired, ...firedOfLate(slot, entry, live, cutMs)];
+  if (live.late === null && former !== null) {
+    // A version before that is still at work has fired what lies before the place where it stands.
+    const toMs = older.length > 0 ? Math.min(takenFrom, slot.entries.effectiveMs[entry]! - 1) : takenFrom;
+    fired.push({ schedule: former.schedule, fromMs: cutMs + 1, toMs });
+    if (takenFrom < cutMs) {
+      const afterMs = Math.max(former.cutMs, takenFrom) - former.schedule.offsetMs;
+      owed.push({ plan: former, afterMs, untilMs: cutMs, fired: [] });
+    }
   }
+  for (const segment of older) segment.untilMs = Math.min(segment.untilMs, cutMs);
+  live.late = { fired, own: null };
   const untilMs = same ? takenFrom : live.cutMs;
   if (plan !== null && cutMs < untilMs) {
     const own = same ? (live.current ?? plan) : plan;
-    const fired = former === null ? [] : [{ schedule: former.schedule, fromMs: cutMs + 1, toMs: takenFrom }];
-    owed.push({ plan: own, afterMs: cutMs - own.schedule.offsetMs, untilMs, fired });
+    live.late.own = { plan: own, afterMs: cutMs - own.schedule.offsetMs, untilMs, fired: [...fired] };
+    owed.push(live.late.own);
   }
-  live.takenFromMs = same ? NO_OCCURRENCE : Math.max(takenFrom, live.cutMs);
-  const [first] = live.segments;
-  const nominalMs = slot.entries.nominalMs[entry]!;
-  if (first !== undefined && nominalMs !== NO_OCCURRENCE) first.afterMs = nominalMs - 1;
-  live.segments = [...owed, ...live.segments];
+  if (same) {
+    live.takenFromMs = NO_OCCURRENCE;
+    live.late = null;
+  }
+  live.segments = [...older, ...owed, ...live.segments.filter((segment) => segment.plan === live.current)];
   standFirst(slot, entry);
+}
+
+/** What the last version that came late has fired beyond the cut of the next one. */
+function firedOfLate(slot: SlotState, entry: number, { late, segments }: Live, cutMs: number): Fired[] {
+  const own = late?.own ?? null;
+  if (own === null) return [];
+  const at = segments.indexOf(own);
+  // It is paid, or stands here, or has not begun.
+  const toMs = at < 0 ? own.untilMs : at === 0 ? slot.entries.effectiveMs[entry]! - 1 : cutMs;
+  return toMs > cutMs ? [{ schedule: own.plan.schedule, fromMs: cutMs + 1, toMs }] : [];
 }
 
 /** Everything but the times: its place in the fast path, the answer, where the entry waits. */

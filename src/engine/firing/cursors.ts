@@ -30,7 +30,8 @@ export function openCursor(slot: SlotState, entry: number, reason: Cursor['reaso
   slot.count('cursors_opened_total', { reason });
 }
 
-function naming(live: Live, { fired: _, ...cursor }: Cursor): Cursor {
+function naming(live: Live, { fired: _, ...rest }: Cursor): Cursor {
+  const cursor = { ...rest, version: live.version };
   const fired = firedBeyond(live, cursor.fromMs);
   return fired === null || fired.length === 0 ? cursor : { ...cursor, fired };
 }

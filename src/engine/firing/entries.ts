@@ -43,6 +43,11 @@ export interface Live {
    * version came by the fast path, which tells all that a scan cannot know.
    */
   takenFromMs: number;
+  /**
+   * Of the versions that a scan passed over, once a message of theirs has come: what was fired beyond the cut of the next one, and
+   * what the last one owes (null: nothing).
+   */
+  late: { fired: Fired[]; own: Segment | null } | null;
   run: SingleRun | null;
 }
 
@@ -78,6 +83,7 @@ export function newLive(version: number): Live {
     deferred: [],
     whenCurrent: [],
     takenFromMs: NO_OCCURRENCE,
+    late: null,
     run: null,
   };
 }

@@ -106,10 +106,13 @@ async function commitOnLane(slot: SlotState, batch: Batch | null): Promise<void>
 function paidCursors(slot: SlotState, batch: Batch, t: number): Map<string, Cursor | null> {
   const paid = new Map<string, Cursor | null>();
   for (const { entry, after } of batch.items) {
-    const { cursor } = slot.entries.live[entry]!;
+    const { cursor, version } = slot.entries.live[entry]!;
     if (cursor === null) continue;
     const through = needsNoCursor(slot, after?.effectiveMs ?? null, t);
-    paid.set(keyOf(slot, entry), after === null || through ? null : movedCursor(cursor, after.effectiveMs));
+    paid.set(
+      keyOf(slot, entry),
+      after === null || through ? null : { ...movedCursor(cursor, after.effectiveMs), version },
+    );
   }
   return paid;
 }
