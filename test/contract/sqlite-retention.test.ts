@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type ManualClock, manualClock } from '../../src/adapters/memory/clock.ts';
 import type { SqliteStores } from '../../src/adapters/sqlite/stores.ts';
@@ -79,7 +80,19 @@ test('a record stays until every known group has committed it, then for its time
   await stores.sweep();
   expect(await firstOf(topic, 0)).toBe(8);
   expect(await firstOf(topic, 1)).toBe(4);
+  await commitGroup('a', topic, 0, 10);
+  await commitGroup('b', topic, 1, 10);
+  await stores.sweep();
+  expect(await stores.bus.offsets(topic)).toEqual([
+    { first: 10, end: 10 },
+    { first: 10, end: 10 },
+  ]);
   expect(events).toEqual([]);
+  // What was cut in pieces adds up to what was written.
+  const raw = new DatabaseSync(join(data.folder, 'carillon.db'));
+  expect(raw.prepare('SELECT sum(bytes) AS bytes FROM partitions').get()).toEqual({ bytes: 0 });
+  expect(raw.prepare('SELECT count(*) AS n FROM blocks').get()).toEqual({ n: 0 });
+  raw.close();
 });
 
 test('a group that joined and committed nothing holds its records', async () => {

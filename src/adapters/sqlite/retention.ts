@@ -87,12 +87,12 @@ function cutPartition(db: Database, row: PartitionRow, nowMs: number, boundBytes
   const { topic, partition } = row;
   const oldestMs = row.retention_ms === null ? Number.NEGATIVE_INFINITY : nowMs - row.retention_ms;
   const cut: Cut = { before: row.first, bytes: 0, unread: 0 };
-  const blocks = db.all<BlockRow>(
+  const select = db.statement(
     `SELECT last, records, at, length(data) AS bytes FROM blocks WHERE topic = ? AND partition = ? AND last >= ?
      ORDER BY last LIMIT ?`,
-    ...[topic, partition, row.first, PIECE_BLOCKS],
   );
-  for (const block of blocks) {
+  for (const one of select.iterate(topic, partition, row.first, PIECE_BLOCKS)) {
+    const block = one as unknown as BlockRow;
     const done = block.at < oldestMs ? (row.done ?? row.next) : row.first;
     cutBlock(db, row, block, done, row.bytes - boundBytes, cut);
     if (cut.before <= block.last || cut.bytes >= PIECE_BYTES) break;
@@ -115,7 +115,7 @@ function cutBlock(
 ): void {
   const from = cut.before;
   const blockFirst = last + 1 - records;
-  const whole = done > last || (from === blockFirst && excess - cut.bytes >= bytes + ROW_OVERHEAD_BYTES);
+  const whole = done > last || excess - cut.bytes >= bytes + ROW_OVERHEAD_BYTES;
   if (whole && from === blockFirst) {
     cut.before = last + 1;
     cut.bytes += bytes + ROW_OVERHEAD_BYTES;
