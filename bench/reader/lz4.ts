@@ -6,6 +6,7 @@ const MAGIC = 0x184d2204;
 const RAW_BLOCK = 0x8000_0000;
 const LEAST_MATCH = 4;
 
+/** @throws Error for anything that is no such frame, cut short included */
 export function lz4Frame(bytes: Buffer): Uint8Array {
   if (bytes.readUInt32LE(0) !== MAGIC) throw new Error('no LZ4 frame');
   const flags = bytes[4]!;
@@ -19,6 +20,7 @@ export function lz4Frame(bytes: Buffer): Uint8Array {
     if (head === 0) return out.bytes.subarray(0, out.at);
     const size = (head & ~RAW_BLOCK) >>> 0;
     const block = bytes.subarray(at, at + size);
+    if (block.length < size) throw new Error('an LZ4 block is cut short');
     if (head >= RAW_BLOCK) out.append(block, 0, size);
     else readBlock(block, out);
     at += size + (blockChecksum ? 4 : 0);
@@ -41,6 +43,7 @@ class Output {
 
   /** A match may reach into what it writes itself, so it goes byte by byte. */
   repeat(distance: number, length: number): void {
+    if (distance === 0 || distance > this.at) throw new Error('an LZ4 match lies before the beginning');
     this.#room(length);
     const { bytes } = this;
     let at = this.at;
@@ -64,6 +67,7 @@ function readBlock(block: Uint8Array, out: Output): void {
     if (nibble === 15) {
       let byte = 255;
       while (byte === 255) {
+        if (at >= block.length) throw new Error('an LZ4 block is cut short');
         byte = block[at++]!;
         length += byte;
       }
@@ -73,10 +77,12 @@ function readBlock(block: Uint8Array, out: Output): void {
   while (at < block.length) {
     const token = block[at++]!;
     const literals = lengthFrom(token >> 4);
+    if (at + literals > block.length) throw new Error('an LZ4 block is cut short');
     out.append(block, at, literals);
     at += literals;
     // The last sequence of a block has literals only.
     if (at >= block.length) return;
+    if (at + 2 > block.length) throw new Error('an LZ4 block is cut short');
     const distance = block[at]! | (block[at + 1]! << 8);
     at += 2;
     out.repeat(distance, lengthFrom(token & 0x0f) + LEAST_MATCH);

@@ -6,6 +6,7 @@
  * time, which ends the execution id `SHARD-NUMBER-NOMINALMS` in the header `id` (compact) or `ce_id` (CloudEvents).
  */
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
+import { crc32c } from '@platformatic/kafka';
 import { lz4Frame } from './lz4.ts';
 import { Cursor } from './varints.ts';
 
@@ -24,6 +25,7 @@ export interface LogSink {
 
 /** Offsets of the fields of a batch, in bytes. */
 const LENGTH_AT = 8;
+const CHECKSUM_AT = 17;
 const ATTRIBUTES_AT = 21;
 const LAST_DELTA_AT = 23;
 const MAX_TIMESTAMP_AT = 35;
@@ -49,6 +51,8 @@ const ZERO = 48;
 const NINE = 57;
 
 export class NoBrokerTime extends Error {}
+/** Bytes that are no batch, or not the batch that was written. */
+export class BrokenBatch extends Error {}
 
 export class BatchReader {
   readonly #cursor = new Cursor();
@@ -66,6 +70,7 @@ export class BatchReader {
    * Reads the batches of one partition from `fromOffset` on; the last one may be cut short, and is left for the next Fetch.
    * Answers the offset after the last record read.
    * @throws NoBrokerTime when a batch outside of a transaction has the producer's time, which is no judge of the producer
+   * @throws BrokenBatch when its checksum is another, or its lengths do not add up; another error when it cannot be unpacked
    */
   read(partition: number, bytes: Buffer, fromOffset: number): number {
     let next = fromOffset;
@@ -103,6 +108,10 @@ export class BatchReader {
 
   #batch(partition: number, bytes: Buffer, skip: number): void {
     this.batches += 1;
+    // The checksum is CRC-32C of all that follows it.
+    if (crc32c(bytes.subarray(ATTRIBUTES_AT)) !== bytes.readUInt32BE(CHECKSUM_AT)) {
+      throw new BrokenBatch(`the checksum of a batch at offset ${bytes.readBigInt64BE(0)} is wrong`);
+    }
     const attributes = bytes.readInt16BE(ATTRIBUTES_AT);
     const atMs = Number(bytes.readBigInt64BE(MAX_TIMESTAMP_AT));
     const producer = Number(bytes.readBigInt64BE(PRODUCER_AT)) * PARTITIONS_MOST + partition;
@@ -117,6 +126,8 @@ export class BatchReader {
     const count = bytes.readInt32BE(COUNT_AT);
     this.#cursor.bytes = uncompressed(bytes.subarray(RECORDS_AT), attributes & COMPRESSION);
     this.#cursor.at = 0;
+    // A record has a byte at least, so a count that is wrong ends here and not after 2^31 turns.
+    if (count > this.#cursor.bytes.length) throw new BrokenBatch(`a batch says that it has ${count} records`);
     for (let i = 0; i < count; i += 1) this.#record(i >= skip, atMs, transaction);
   }
 
@@ -137,6 +148,7 @@ export class BatchReader {
     const cursor = this.#cursor;
     const length = cursor.varint();
     const end = cursor.at + length;
+    if (length <= 0 || end > cursor.bytes.length) throw new BrokenBatch(`a record has ${length} bytes`);
     if (wanted) {
       cursor.at += 1;
       cursor.skipVarint();
@@ -153,7 +165,9 @@ export class BatchReader {
     const value = cursor.varint();
     if (value > 0) cursor.at += value;
     this.#nominalMs = -1;
-    for (let left = cursor.varint(); left > 0; left -= 1) this.#header();
+    const headers = cursor.varint();
+    if (headers > cursor.bytes.length - cursor.at) throw new BrokenBatch(`a record has ${headers} headers`);
+    for (let left = headers; left > 0; left -= 1) this.#header();
     if (job < 0 || this.#nominalMs < 0) this.#sink.foreign();
     else this.#sink.trigger(job, this.#nominalMs, atMs, transaction, this.#place);
   }

@@ -1,6 +1,7 @@
 import type { Consumer, EachBatchPayload, Kafka, KafkaConfig, PartitionAssigner } from 'kafkajs';
 import type { ConsumerOptions, RunningConsumer, TriggerHandler } from './consumer.ts';
 import { Consumption, type Position } from './consumption.ts';
+import { registerCodecs } from './kafka-codecs.ts';
 import { PartitionProgress } from './progress.ts';
 import type { ReceivedRecord } from './trigger.ts';
 
@@ -29,7 +30,9 @@ export interface KafkaConsumerOptions extends ConsumerOptions {
  * @throws KafkaJSError when the group cannot be joined at first; later troubles are waited out
  */
 export async function consumeKafka(options: KafkaConsumerOptions): Promise<RunningConsumer> {
-  const { Kafka: Client, logLevel, PartitionAssigners } = await import('kafkajs');
+  const kafkajs = await import('kafkajs');
+  const { Kafka: Client, logLevel, PartitionAssigners } = kafkajs;
+  registerCodecs((kafkajs as unknown as { default: typeof kafkajs }).default);
   const client =
     'consumer' in options.kafka ? options.kafka : new Client({ logLevel: logLevel.ERROR, ...options.kafka });
   const member = new KafkaMember(client, PartitionAssigners.roundRobin, options);

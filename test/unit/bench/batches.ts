@@ -1,3 +1,5 @@
+import { jsCRC32C } from '@platformatic/kafka';
+
 /** Record batches written by hand from the format's description (https://kafka.apache.org/documentation/#recordbatch). */
 export interface HandRecord {
   key: string | null;
@@ -64,7 +66,9 @@ function framed(
   head.writeBigInt64BE(BigInt(atMs), 35);
   head.writeBigInt64BE(BigInt(producer), 43);
   head.writeInt32BE(count, 57);
-  return Buffer.concat([head, records]);
+  const all = Buffer.concat([head, records]);
+  all.writeUInt32BE(jsCRC32C(all.subarray(21)), 17);
+  return all;
 }
 
 export function batch({ base, records, atMs, codec = 0, compress = (bytes) => bytes, ...more }: HandBatch): Buffer {
