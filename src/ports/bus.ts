@@ -1,4 +1,5 @@
 import type { TriggerHead } from '../core/envelope.ts';
+import { CarillonError } from '../core/errors.ts';
 
 /**
  * The bus: topics of partitions, each an ordered log. Kafka in cluster mode, a table in embedded mode.
@@ -27,6 +28,8 @@ export interface Bus {
   deleteTopics(names: readonly string[]): Promise<void>;
   /** Number of partitions; fails with `topic-unknown`. */
   partitions(topic: string): Promise<number>;
+  /** Whether a partition takes records now; fails with `topic-unknown`. */
+  isLed(topic: string, partition: number): Promise<boolean>;
   /** First offset and the offset after the last committed record of each partition. */
   offsets(topic: string): Promise<{ first: number; end: number }[]>;
   producer(): Promise<BusProducer>;
@@ -92,15 +95,29 @@ export interface TopicMessages {
 }
 
 /**
- * Why records of one partition could not be sent, for certain. `topic-unknown`: none of the batch for this partition is
- * durable. `record-too-large`: those that `places` names are not; all others are.
+ * Why records of one partition could not be sent, for certain. `topic-unknown`, and `no-leader` (of triggers only; others wait for
+ * one): none of the batch for this partition is durable. `record-too-large`: those that `places` names are not; all others are.
  */
 export interface SendFailure {
   topic: string;
   partition: number;
-  code: 'topic-unknown' | 'record-too-large';
+  code: 'topic-unknown' | 'record-too-large' | 'no-leader';
   /** Of `record-too-large`: places of the records among those of the call for this partition, in their order, from 0. */
   places?: readonly number[];
+}
+
+/** A commit that was refused for certain parts of it. Nothing of it is durable; what is left without them may be committed. */
+export class CommitRefused extends CarillonError {
+  readonly failures: readonly SendFailure[];
+
+  constructor(failures: readonly SendFailure[]) {
+    const { code, topic, partition } = failures[0]!;
+    super(
+      code === 'no-leader' ? 'unavailable' : code,
+      `${topic}/${partition}${code === 'no-leader' ? ' has no leader' : ''}`,
+    );
+    this.failures = failures;
+  }
 }
 
 export interface BusProducer {
@@ -134,8 +151,8 @@ export interface BusLane {
   /** Begins triggers for the next `commit`, while none runs; absent: this bus takes them as messages. */
   triggers?(): TriggerBatch;
   /**
-   * Throws `lane-fenced`, or another error when it was certainly not committed: `topic-unknown` or `record-too-large` for
-   * what cannot be written, else `unavailable`. One commit at a time.
+   * Throws `lane-fenced`, or another error when it was certainly not committed: `CommitRefused` for what cannot be written,
+   * else `unavailable`. One commit at a time.
    */
   commit(batch: readonly TopicMessages[], offsets?: readonly GroupOffset[]): Promise<void>;
   close(): Promise<void>;

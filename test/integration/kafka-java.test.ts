@@ -63,7 +63,7 @@ function large(codec: string): AnyBatch {
   return { messages, timestampMs: 1.79e12, identity, sequence: 2 ** 31 - 1_000, transactional: true, codec };
 }
 
-describe.skipIf(brokers === null)("Java's reader", () => {
+describe.skipIf(brokers === null)("Java's reader", { timeout: 180_000 }, () => {
   const folder = join('.servers', unique('java'));
   beforeAll(() => mkdirSync(folder, { recursive: true }));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));

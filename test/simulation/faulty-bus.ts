@@ -28,6 +28,7 @@ export function faultyBus(bus: Bus, process: SimProcess, faults: Faults, time: V
     ensureTopics: (topics) => certain('ensureTopics', () => bus.ensureTopics(topics)),
     deleteTopics: (names) => certain('deleteTopics', () => bus.deleteTopics(names)),
     partitions: (topic) => certain('partitions', () => bus.partitions(topic)),
+    isLed: (topic, partition) => certain('isLed', () => bus.isLed(topic, partition)),
     offsets: (topic) => certain('offsets', () => bus.offsets(topic)),
     async producer() {
       const producer = await certain('producer', () => bus.producer());

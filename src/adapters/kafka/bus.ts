@@ -31,6 +31,7 @@ export function kafkaBus(options: KafkaOptions, telemetry: Telemetry): Bus {
     ensureTopics: (topics) => ensureTopics(cluster, topics),
     deleteTopics: (names) => deleteTopics(cluster, names),
     partitions: async (topic) => (await cluster.leaders(topic)).length,
+    isLed: async (topic, partition) => (await cluster.leaders(topic))[partition] != null,
     async offsets(topic) {
       const partitions = (await cluster.leaders(topic)).map((_, partition) => partition);
       const first = await offsetsOf(cluster, topic, partitions, 'first');

@@ -4,12 +4,18 @@ import type { SendFailure } from '../../ports/bus.ts';
 /** One call of `send`: it is answered when every record of it is durable or failed. */
 export class Delivery {
   readonly startedMs = performance.now();
+  /** Whether it waits for a partition without a leader as long as anything is waited for; else its records fail there. */
+  readonly waits: boolean;
   readonly #done = Promise.withResolvers<SendFailure[]>();
   readonly #failures = new Map<string, SendFailure>();
   /** Records that are neither durable nor failed; while they come in, less those that are refused at once. */
   #open = 0;
   #asked = false;
   #error: CarillonError | null = null;
+
+  constructor(waits: boolean) {
+    this.waits = waits;
+  }
 
   /** Answers when all of so many records are. To be called once, before any of them is sent. */
   answer(records: number): Promise<SendFailure[]> {

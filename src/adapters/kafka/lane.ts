@@ -1,6 +1,12 @@
 import { apiVersionsV4, type Connection, type ConnectionPool, initProducerIdV5 } from '@platformatic/kafka';
 import { type CarillonError, carillonError, isCode } from '../../core/errors.ts';
-import type { BusLane, GroupOffset, TopicMessages, TriggerBatch } from '../../ports/bus.ts';
+import {
+  type BusLane,
+  CommitRefused,
+  type GroupOffset,
+  type TopicMessages,
+  type TriggerBatch,
+} from '../../ports/bus.ts';
 import { type Broker, type Cluster, PATIENCE_MS } from './cluster.ts';
 import { codesOf, describe, EPOCH_CODES, unavailable } from './protocol-errors.ts';
 import type { Identity } from './record-batch.ts';
@@ -93,6 +99,8 @@ class KafkaLane implements BusLane {
       if (offsets.length === 0 && batch.every(({ messages }) => messages.length === 0)) return;
       this.#sender.restart(this.#identity);
     }
+    // What is larger than its topic allows is known before anything is sent: no transaction is begun and taken back for it.
+    if (begun !== null && begun.delivery.failures.length > 0) throw new CommitRefused(begun.delivery.failures);
     this.#running = true;
     try {
       await this.#transaction(batch, offsets);
@@ -129,8 +137,8 @@ class KafkaLane implements BusLane {
   /** Writes records and offsets into the transaction; answers why it cannot be committed, or null. */
   async #fill(batch: readonly TopicMessages[], offsets: readonly GroupOffset[]): Promise<unknown> {
     try {
-      const [failure] = await this.#sender.send(batch);
-      if (failure !== undefined) return carillonError(failure.code, `${failure.topic}/${failure.partition}`);
+      const failures = await this.#sender.send(batch);
+      if (failures.length > 0) return new CommitRefused(failures);
       for (const [group, own] of Map.groupBy(offsets, (offset) => offset.group)) {
         const patienceMs = this.#cluster.settings.transactionTimeoutMs * (1 - FILL_SHARE);
         const store = (): Promise<void> =>

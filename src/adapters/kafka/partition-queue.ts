@@ -219,7 +219,25 @@ export class PartitionQueue {
   }
 
   refuseAll(code: SendFailure['code']): void {
-    for (const { chunks } of this.#takeAll()) {
+    this.#refuse(this.#takeAll(), code);
+  }
+
+  /** What no attempt may have brought to a leader fails, for certain, but for those who wait for one. */
+  refuseUnled(): void {
+    const waits = ({ chunks }: Batch): boolean => chunks.some(({ delivery }) => delivery.waits);
+    const { flight } = this;
+    if (flight !== null && !flight.uncertain && !waits(flight)) this.#refuse([this.#take()], 'no-leader');
+    const refused = this.#waiting.filter((batch) => !waits(batch));
+    this.#waiting = this.#waiting.filter(waits);
+    if (this.#open !== null && !waits(this.#open)) {
+      refused.push(this.#open);
+      this.#open = null;
+    }
+    this.#refuse(refused, 'no-leader');
+  }
+
+  #refuse(batches: readonly Batch[], code: SendFailure['code']): void {
+    for (const { chunks } of batches) {
       for (const chunk of chunks) chunk.delivery.refused(this.topic, this.partition, code, chunk);
     }
   }

@@ -24,6 +24,8 @@ export interface SenderOptions {
 const REQUEST_BYTES = 8_000_000;
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 500;
+/** Triggers wait this long for a partition to have a leader again, in ms: what goes with them waits too. */
+const UNLED_MS = 250;
 
 /**
  * Sends records, one request per broker at a time. What comes in meanwhile is merged into the next request, so batches grow
@@ -56,7 +58,7 @@ export class Sender {
 
   /** Begins triggers, which are to be given to `send` in the same turn of the event loop, or never. */
   triggers(): EncodedTriggers {
-    return new EncodedTriggers((topic, partition) => this.#queue(topic, partition));
+    return new EncodedTriggers(this.#queueOf);
   }
 
   /** Answers the definite failures; throws when records may or may not be durable, or `too-many-requests`: none is sent. */
@@ -67,7 +69,7 @@ export class Sender {
     if (given === undefined && this.#records > 0 && this.#records + records > this.#options.maxRecords) {
       throw carillonError('too-many-requests', `${this.#records} records wait to be sent to Kafka`);
     }
-    const all = given ?? this.triggers();
+    const all = given ?? new EncodedTriggers(this.#queueOf, true);
     for (const { topic, messages } of batch) for (const message of messages) all.message(topic, message);
     const total = all.count;
     this.#records += total;
@@ -102,6 +104,8 @@ export class Sender {
     this.#ready.clear();
     for (const queues of this.#queues.values()) for (const queue of queues.values()) queue.failAll(this.#closed);
   }
+
+  readonly #queueOf = (topic: string, partition: number): PartitionQueue => this.#queue(topic, partition);
 
   #queue(topic: string, partition: number): PartitionQueue {
     let queues = this.#queues.get(topic);
@@ -264,6 +268,11 @@ export class Sender {
         if (this.#options.renew !== null) this.#queues.get(topic)?.delete(queue.partition);
         this.#ready.delete(queue);
       } else if (this.#cluster.knownLeader(topic, queue.partition) === undefined) {
+        if (partitions !== null && performance.now() - queue.oldestMs > UNLED_MS) queue.refuseUnled();
+        if (queue.idle) {
+          this.#ready.delete(queue);
+          continue;
+        }
         leaderless = true;
         if (!this.#expired(queue.oldestMs)) continue;
         if (queue.flight?.uncertain) queue.identity = null;

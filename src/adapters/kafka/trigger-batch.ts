@@ -9,7 +9,7 @@ import type { PartitionQueue, Place } from './partition-queue.ts';
 export class EncodedTriggers implements TriggerBatch, TopicMessages {
   readonly topic = '';
   readonly messages: readonly BusMessage[] = [];
-  readonly delivery = new Delivery();
+  readonly delivery: Delivery;
   readonly #queueOf: (topic: string, partition: number) => PartitionQueue;
   readonly #topics = new Map<string, Place[]>();
   /** Topic of the last trigger and its places by partition. */
@@ -18,8 +18,9 @@ export class EncodedTriggers implements TriggerBatch, TopicMessages {
   count = 0;
   bytes = 0;
 
-  constructor(queueOf: (topic: string, partition: number) => PartitionQueue) {
+  constructor(queueOf: (topic: string, partition: number) => PartitionQueue, waits = false) {
     this.#queueOf = queueOf;
+    this.delivery = new Delivery(waits);
   }
 
   add(topic: string, head: TriggerHead, shard: number, number: number, nominalMs: number, effectiveMs: number): void {

@@ -1,5 +1,13 @@
 import { carillonError } from '../../core/errors.ts';
-import type { Bus, BusLane, BusProducer, GroupOffset, TopicMessages, TriggerBatch } from '../../ports/bus.ts';
+import {
+  type Bus,
+  type BusLane,
+  type BusProducer,
+  CommitRefused,
+  type GroupOffset,
+  type TopicMessages,
+  type TriggerBatch,
+} from '../../ports/bus.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import { LocalMember } from './group.ts';
@@ -96,8 +104,7 @@ class LocalLane implements BusLane {
     const lane = { id: this.id, epoch: this.#epoch };
     const result = await this.#queue.write({ lane, batch, offsets });
     if (result.fenced) throw carillonError('lane-fenced', this.id);
-    const [failure] = result.failures;
-    if (failure !== undefined) throw carillonError(failure.code, `${failure.topic}/${failure.partition}`);
+    if (result.failures.length > 0) throw new CommitRefused(result.failures);
   }
 
   async close(): Promise<void> {}
@@ -129,6 +136,7 @@ export function localBus(log: Log, clock: Clock, telemetry: Telemetry): Bus {
     ensureTopics: async (topics) => log.ensureTopics(topics),
     deleteTopics: async (names) => log.deleteTopics(names),
     partitions: async (topic) => offsetsOf(log, topic).length,
+    isLed: async (topic, partition) => partition < offsetsOf(log, topic).length,
     offsets: async (topic) => offsetsOf(log, topic),
     producer: async () => new LocalProducer(queue, log),
     async lane(id) {

@@ -68,8 +68,8 @@ export class LogTransaction {
     return this.#topics.get(name);
   }
 
-  #refusals({ topics, failure }: BlockTriggers): SendFailure[] {
-    const failures: SendFailure[] = failure === null ? [] : [failure];
+  #refusals({ topics, failures: tooLarge }: BlockTriggers): SendFailure[] {
+    const failures: SendFailure[] = [...tooLarge.values()];
     for (const [topic, writers] of topics) {
       const partitions = this.#topic(topic)?.partitions ?? 0;
       for (const partition of writers.keys()) {

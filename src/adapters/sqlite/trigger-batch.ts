@@ -11,8 +11,8 @@ export class BlockTriggers implements TriggerBatch, TopicMessages {
   readonly messages: readonly BusMessage[] = [];
   /** By topic, and by partition; partitions without a record are holes. */
   readonly topics = new Map<string, BlockWriter[]>();
-  /** A record that cannot be written; with it nothing can. */
-  failure: SendFailure | null = null;
+  /** Records that cannot be written; with them nothing can. */
+  readonly failures = new Map<string, SendFailure & { places: number[] }>();
   count = 0;
   bytes = 0;
   /** Topic of the last trigger and its partitions. */
@@ -54,7 +54,10 @@ export class BlockTriggers implements TriggerBatch, TopicMessages {
   }
 
   #refuse(topic: string, partition: number): void {
-    this.failure ??= { topic, partition, code: 'record-too-large' };
+    const key = `${topic}/${partition}`;
+    const failure = this.failures.get(key) ?? { topic, partition, code: 'record-too-large', places: [] };
+    failure.places.push(this.#writer(topic, partition).records);
+    this.failures.set(key, failure);
   }
 
   #writer(topic: string, partition: number): BlockWriter {

@@ -1,6 +1,7 @@
 import { LIMITS } from '../../core/limits.ts';
 import { misfire } from '../../core/schedule/misfire.ts';
 import { NO_OCCURRENCE } from '../../core/schedule/schedule.ts';
+import { isAway } from './away.ts';
 import { Batch, type Item } from './batch.ts';
 import { openCursor } from './cursors.ts';
 import { FLIGHT, type Live, READY, WAITING } from './entries.ts';
@@ -35,11 +36,6 @@ export function collect(slot: SlotState, nowMs: number): Batch | null {
 }
 
 function fill(slot: SlotState, batch: Batch, nowMs: number): void {
-  const apart = slot.apart.shift();
-  if (apart !== undefined) {
-    for (const entry of apart) if (slot.entries.state[entry] === READY) take(slot, batch, entry, nowMs);
-    return;
-  }
   let looked = 0;
   for (let left = slot.ready.length; left > 0 && !batch.full && looked < LOOKED_AT; left -= 1, looked += 1) {
     const entry = slot.ready.shift();
@@ -82,7 +78,7 @@ function takeOrKeep(slot: SlotState, batch: Batch, entry: number, nowMs: number)
 function takePlain(slot: SlotState, batch: Batch, entry: number, nowMs: number): boolean {
   const { entries } = slot;
   const plan = entries.plan[entry]!;
-  if (plan === null || (slot.missingTopics.size > 0 && slot.missingTopics.has(plan.topic))) return false;
+  if (plan === null || isAway(slot, plan.topic, plan.head.partition)) return false;
   const effectiveMs = entries.effectiveMs[entry]!;
   if (effectiveMs > nowMs || effectiveMs < nowMs - slot.options.misfireAfterMs) return false;
   const nominalMs = entries.nominalMs[entry]!;
@@ -120,7 +116,7 @@ function take(slot: SlotState, batch: Batch, entry: number, nowMs: number): void
     supersede(slot, entry, segment, nowMs);
     return;
   }
-  if (slot.missingTopics.has(plan.topic)) {
+  if (isAway(slot, plan.topic, plan.head.partition)) {
     waitForTopic(slot, entry, nowMs);
     return;
   }
@@ -281,7 +277,7 @@ function takeRun(slot: SlotState, batch: Batch, entry: number, live: Live): void
   const { entries } = slot;
   const { target, requestKey } = live.run!;
   const nominalMs = entries.nominalMs[entry]!;
-  if (slot.missingTopics.has(target.topic)) {
+  if (isAway(slot, target.topic, target.head.partition)) {
     tell(slot, entry, 'dropped', 1);
     remove(slot, entry);
     return;

@@ -1,7 +1,8 @@
-import { CarillonError, isCode } from '../../core/errors.ts';
+import { CarillonError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
-import type { SendFailure } from '../../ports/bus.ts';
+import { CommitRefused, type SendFailure } from '../../ports/bus.ts';
 import { acknowledge, acknowledgeSome, plainItem } from './advance.ts';
+import { isAway, setAway } from './away.ts';
 import type { Batch, Item } from './batch.ts';
 import { waitForTopic } from './collect.ts';
 import { READY } from './entries.ts';
@@ -35,8 +36,8 @@ export async function deliver(slot: SlotState, batch: Batch): Promise<void> {
   slot.begunMs = begunMs;
   const outcome = await send(slot, batch);
   slot.answerMs += (clock.monotonicMs() - begunMs - slot.answerMs) / 8;
-  // A look for a missing topic takes a request: T stays before the batch until all of it stands where it must.
-  if (slot.running && 'error' in outcome) await takeFailure(slot, batch, outcome.error);
+  // T stays before the batch until all of it stands where it must.
+  if (slot.running && 'error' in outcome) takeFailure(slot, batch, outcome.error);
   slot.batches.delete(batch);
   if (!slot.running) return;
   if (!('error' in outcome)) {
@@ -69,7 +70,7 @@ export function mayDeliver(slot: SlotState, nowMs: number): boolean {
   if (slot.batches.size > 0 || slot.committing !== null) return false;
   const pauseMs = Math.min(PAUSE_MAX_MS, PAUSE_PER_ANSWER * slot.answerMs);
   if (clock.monotonicMs() - slot.begunMs < pauseMs) return false;
-  const waits = slot.ready.length > 0 || slot.apart.length > 0 || slot.wheel.nextDueMs() <= nowMs;
+  const waits = slot.ready.length > 0 || slot.wheel.nextDueMs() <= nowMs;
   // Where nothing waits the wheel moves on, and T with it; that begins no transaction.
   return !waits || (budget?.take(clock.monotonicMs()) ?? true);
 }
@@ -79,25 +80,32 @@ function takeOutcome(slot: SlotState, batch: Batch, failures: readonly SendFailu
     acknowledge(slot, batch);
     return;
   }
-  const good: Item[] = [];
+  acknowledgeSome(slot, batch, leaveOut(slot, itemsOf(slot, batch), failures));
+}
+
+/** What was refused waits behind cursors, or its jobs fail; answers the rest. */
+function leaveOut(slot: SlotState, items: readonly Item[], failures: readonly SendFailure[]): Item[] {
+  const rest: Item[] = [];
   const failed = new Map(failures.map((failure) => [`${failure.topic}/${failure.partition}`, failure]));
   const written = new Map<string, number>();
-  for (const item of itemsOf(slot, batch)) {
+  for (const item of items) {
     const key = `${item.topic}/${item.partition}`;
     const first = written.get(key) ?? 0;
     const after = first + item.count;
     written.set(key, after);
     const failure = failed.get(key);
-    if (failure?.code === 'topic-unknown') {
-      topicIsMissing(slot, item.topic);
+    if (failure === undefined) {
+      rest.push(item);
+    } else if (failure.code !== 'record-too-large') {
+      setAway(slot, item.topic, failure.code === 'no-leader' ? item.partition : null);
       again(slot, item);
-    } else if (failure?.places?.some((place) => place >= first && place < after)) {
+    } else if (failure.places?.some((place) => place >= first && place < after)) {
       failEntry(slot, item.entry, 'a trigger is larger than its topic allows');
     } else {
-      good.push(item);
+      rest.push(item);
     }
   }
-  acknowledgeSome(slot, batch, good);
+  return rest;
 }
 
 /** Items of all triggers of a batch, in the order in which they were written. */
@@ -112,14 +120,12 @@ function itemsOf(slot: SlotState, batch: Batch): Item[] {
   return all;
 }
 
-/** Nothing of the batch counts; where the bus says what cannot be written, that is parted from the rest. */
-async function takeFailure(slot: SlotState, batch: Batch, error: unknown): Promise<void> {
+/** Nothing of the batch counts; where the bus says what cannot be written, the rest goes without it, at once. */
+function takeFailure(slot: SlotState, batch: Batch, error: unknown): void {
   const items = itemsOf(slot, batch);
-  if (isCode(error, 'topic-unknown')) {
-    for (const topic of new Set(items.map((item) => item.topic))) await lookFor(slot, topic);
-    if (slot.running) for (const item of items) again(slot, item);
-  } else if (isCode(error, 'record-too-large')) {
-    part(slot, items);
+  const rest = error instanceof CommitRefused ? leaveOut(slot, items, error.failures) : items;
+  if (rest.length < items.length) {
+    slot.begunMs = Number.NEGATIVE_INFINITY;
   } else {
     slot.restUntilMs = slot.options.clock.monotonicMs() + restMs(slot.failuresInARow);
     slot.failuresInARow += 1;
@@ -128,8 +134,8 @@ async function takeFailure(slot: SlotState, batch: Batch, error: unknown): Promi
       error: String(error),
       triggers: batch.count,
     });
-    for (const item of items) again(slot, item);
   }
+  for (const item of rest) again(slot, item);
 }
 
 function restMs(failures: number): number {
@@ -138,45 +144,12 @@ function restMs(failures: number): number {
 
 /** The entry stands where it stood before the batch. */
 function again(slot: SlotState, item: Item): void {
-  const { entry, topic } = item;
+  const { entry, topic, partition } = item;
   const live = slot.entries.live[entry]!;
   if (live.hold !== null) live.hold.paidBy = null;
   slot.entries.state[entry] = READY;
   if (applyDeferred(slot, entry)) return;
-  if (live.run === null && slot.missingTopics.has(topic)) waitForTopic(slot, entry, slot.options.clock.wallMs());
+  if (live.run === null && isAway(slot, topic, partition)) waitForTopic(slot, entry, slot.options.clock.wallMs());
   else if (live.run === null) place(slot, entry);
   else slot.ready.push(entry);
-}
-
-/** Halves go by themselves until one record is alone. */
-function part(slot: SlotState, items: readonly Item[]): void {
-  if (items.length === 1) {
-    failEntry(slot, items[0]!.entry, 'a trigger is larger than its topic allows');
-    return;
-  }
-  const entries = items.map((item) => item.entry);
-  for (const entry of entries) slot.entries.state[entry] = READY;
-  const half = Math.ceil(entries.length / 2);
-  slot.apart.push(entries.slice(0, half), entries.slice(half));
-}
-
-function topicIsMissing(slot: SlotState, topic: string): void {
-  if (slot.missingTopics.has(topic)) return;
-  slot.missingTopics.add(topic);
-  slot.count('topics_missing_total', { topic });
-  slot.event('error', 'a topic does not exist: its triggers wait behind cursors until it does', { topic });
-}
-
-async function lookFor(slot: SlotState, topic: string): Promise<void> {
-  try {
-    await slot.options.stores.bus.partitions(topic);
-    if (slot.missingTopics.delete(topic)) slot.event('info', 'a missing topic is there', { topic });
-  } catch (error) {
-    if (isCode(error, 'topic-unknown')) topicIsMissing(slot, topic);
-  }
-}
-
-/** Looks whether missing topics are there by now. */
-export async function checkTopics(slot: SlotState): Promise<void> {
-  for (const topic of [...slot.missingTopics]) await lookFor(slot, topic);
 }

@@ -22,7 +22,6 @@ function nextMark(slot: SlotState, batch: Batch | null): Watermark {
   if (!slot.running) return { ...durable, o: durable.o, n: slot.mark.n + 1 };
   let t = Math.min(slot.wheel.drainedToMs, slot.options.clock.wallMs(), slot.horizonMs);
   for (let i = 0; i < slot.ready.length; i += 1) t = Math.min(t, owedSince(slot, slot.ready.at(i)) - 1);
-  for (const entry of slot.apart.flat()) t = Math.min(t, owedSince(slot, entry) - 1);
   for (const other of slot.batches) if (other !== batch) t = Math.min(t, other.oldestMs - 1);
   if (batch !== null) t = Math.min(t, batch.plainNextMs - 1);
   for (const { entry, after } of batch?.items ?? []) {
@@ -66,7 +65,7 @@ function passBehind(slot: SlotState, batch: Batch): void {
     if (live.run === null && live.cursor === null) upToMs = Math.max(upToMs, lastMs);
   }
   const waiting = Array.from({ length: slot.ready.length }, (_, i) => slot.ready.at(i));
-  for (const entry of [...waiting, ...slot.apart.flat()]) {
+  for (const entry of waiting) {
     if (owedSince(slot, entry) > upToMs) continue;
     openCursor(slot, entry, 'behind', upToMs);
     settle(slot, entry);

@@ -68,11 +68,10 @@ export class SlotState {
   wheel = new Wheel(0);
   /** Entries that are due and wait for room in a batch. */
   ready = new Fifo();
-  /** Groups of entries that must be sent by themselves, to find the one record that is too large. */
-  apart: number[][] = [];
   readonly shards = new Shards();
   readonly clusters = new Map<string, Cluster>();
-  readonly missingTopics = new Set<string>();
+  /** What takes no triggers now; see `away.ts`. */
+  readonly away = new Set<string>();
   holds = new Holds();
   /** They take turns, so that the marks of one transaction are written before its lane begins another. */
   lanes: BusLane[] = [];
@@ -166,7 +165,6 @@ export class SlotState {
     this.entries = new Entries();
     this.wheel = new Wheel(this.wheel.timeMs);
     this.ready = new Fifo();
-    this.apart = [];
     this.holds = new Holds();
     this.unapplied.length = 0;
     this.cursors.clear();

@@ -3,8 +3,9 @@ import { rebuild } from '../rebuild/rebuild.ts';
 import { Reconciler } from '../rebuild/reconcile.ts';
 import { flushWriteBacks } from './advance.ts';
 import { flushAnswers } from './answers.ts';
+import { lookForAway } from './away.ts';
 import { collect } from './collect.ts';
-import { checkTopics, deliver, mayDeliver } from './deliver.ts';
+import { deliver, mayDeliver } from './deliver.ts';
 import { readFast } from './fast-path.ts';
 import { recordFailed, recordFinished } from './finish.ts';
 import { reportGauges } from './gauges.ts';
@@ -82,7 +83,7 @@ export class SlotRunner {
   /** When there may be something to publish next, wall time in ms; Infinity: not before another step changes something. */
   get nextDueMs(): number {
     const { slot } = this;
-    if (slot.ready.length > 0 || slot.apart.length > 0) return slot.wheel.timeMs;
+    if (slot.ready.length > 0) return slot.wheel.timeMs;
     return slot.wheel.nextDueMs();
   }
 
@@ -179,7 +180,7 @@ export class SlotRunner {
   }
 
   async checkTopics(): Promise<void> {
-    if (this.slot.phase === 'running') await checkTopics(this.slot);
+    if (this.slot.phase === 'running') await lookForAway(this.slot);
   }
 
   async flushAnswers(): Promise<void> {

@@ -4,8 +4,8 @@ import { T0, World } from './world.ts';
 const JOBS = 300;
 
 /** 1 % of the jobs go to a topic that is missing, another 1 % are larger than their topic allows. */
-async function firing(bad: boolean): Promise<World> {
-  const world = await World.open('at-least-once');
+async function firing(delivery: 'at-least-once' | 'exactly-once', bad: boolean): Promise<World> {
+  const world = await World.open(delivery);
   await world.cluster('gone', false);
   for (let i = 0; i < JOBS; i += 1) {
     const schedule = { kind: 'rate' as const, everyMs: 1_000, anchorMs: T0 + i * 3 };
@@ -25,10 +25,10 @@ function latenesses(fired: readonly { key: string; nominalMs: number; atMs: numb
   return new Map(good.map(({ key, nominalMs, atMs }) => [`${key} ${nominalMs}`, atMs - nominalMs]));
 }
 
-describe('bad input', () => {
+describe.each(['at-least-once', 'exactly-once'] as const)('bad input, %s', (delivery) => {
   test('1 % of jobs without a topic and 1 % that are too large: the lateness of all others is what it is without them', async () => {
-    const alone = latenesses(await (await firing(false)).fired());
-    const world = await firing(true);
+    const alone = latenesses(await (await firing(delivery, false)).fired());
+    const world = await firing(delivery, true);
     expect(latenesses(await world.fired())).toEqual(alone);
     expect(alone.size).toBeGreaterThan(JOBS * 4);
     for (let i = 0; i < JOBS; i += 100) {

@@ -15,7 +15,7 @@ import type { Schedule } from '../../../src/core/schedule/types.ts';
 import { TOPICS } from '../../../src/core/topics.ts';
 import { SlotRunner } from '../../../src/engine/firing/slot.ts';
 import type { SlotOptions } from '../../../src/engine/firing/slot-state.ts';
-import type { BusProducer } from '../../../src/ports/bus.ts';
+import type { Bus, BusProducer } from '../../../src/ports/bus.ts';
 import type { Stores } from '../../../src/ports/stores.ts';
 import type { Labels, Telemetry } from '../../../src/ports/telemetry.ts';
 import { LosingTriggers } from './losing-triggers.ts';
@@ -26,6 +26,7 @@ export const SHARD = 0;
 export interface Fired {
   id: string;
   key: string;
+  partition: number;
   version: number;
   nominalMs: number;
   /** When the record was written. */
@@ -79,15 +80,23 @@ export class World {
   private nextNumber = 1;
   private offset = 0;
 
-  private constructor(delivery: Delivery, startMs: number) {
+  readonly partitions: number;
+
+  private constructor(delivery: Delivery, startMs: number, partitions: number, bus: Bus | null) {
     this.delivery = delivery;
+    this.partitions = partitions;
     this.clock = manualClock(startMs);
     this.triggers = new LosingTriggers(this.clock);
     this.stores = { ...memoryStores(this.clock), triggers: this.triggers.store };
+    if (bus !== null) this.stores.bus = bus;
   }
 
-  static async open(delivery: Delivery, { startMs = T0, topic = true } = {}): Promise<World> {
-    const world = new World(delivery, startMs);
+  /** `bus`: another than that of memory, whose topics are its own. */
+  static async open(
+    delivery: Delivery,
+    { startMs = T0, topic = true, partitions = 3, bus: own = null as Bus | null } = {},
+  ): Promise<World> {
+    const world = new World(delivery, startMs, partitions, own);
     const { bus, catalog, shards } = world.stores;
     await bus.ensureTopics([
       { name: TOPICS.fast, partitions: 2 },
@@ -120,7 +129,7 @@ export class World {
     const cluster: Cluster = {
       name,
       topic: `t.${name}`,
-      partitions: 3,
+      partitions: this.partitions,
       envelope: 'cloudevents',
       delivery: this.delivery,
       createdMs: T0,
@@ -130,7 +139,7 @@ export class World {
   }
 
   makeTopic(cluster = 'c'): Promise<void> {
-    return this.stores.bus.ensureTopics([{ name: `t.${cluster}`, partitions: 3 }]);
+    return this.stores.bus.ensureTopics([{ name: `t.${cluster}`, partitions: this.partitions }]);
   }
 
   get nowMs(): number {
@@ -300,11 +309,12 @@ export class World {
   /** Every record of the trigger topic of a cluster, by time of writing. */
   async fired(cluster = 'c'): Promise<Fired[]> {
     const all: Fired[] = [];
-    for (const partition of [0, 1, 2]) {
+    for (let partition = 0; partition < this.partitions; partition += 1) {
       for (const { key, value, headers, timestampMs } of await this.read(`t.${cluster}`, partition)) {
         all.push({
           id: headers['ce_id']!,
           key: key!,
+          partition,
           version: Number(headers['ce_jobversion']),
           nominalMs: Date.parse(headers['ce_time']!),
           atMs: timestampMs,
@@ -337,7 +347,7 @@ export class World {
   private async read(topic: string, partition: number) {
     const reader = await this.stores.bus.reader(topic, partition, 'first');
     const records = [];
-    while (!(await reader.caughtUp())) records.push(...(await reader.read(0, 10_000)));
+    while (!(await reader.caughtUp('written'))) records.push(...(await reader.read(0, 10_000)));
     await reader.close();
     return records;
   }
