@@ -75,7 +75,8 @@ export interface Life {
   runs: Map<string, Run>;
   /** All times up to here were seen to be published, UTC ms. */
   checkedMs: number;
-  lastNominalMs: number;
+  /** The latest time that was published, by place. */
+  lastNominalMs: Map<string, number>;
 }
 
 /** What is owed of a life after an instant and up to another, in order. */
@@ -154,7 +155,7 @@ export class Model {
       optional: new Set(),
       runs: new Map(),
       checkedMs: cutMs,
-      lastNominalMs: 0,
+      lastNominalMs: new Map(),
     };
     this.jobs.set(`${change.cluster}/${change.key}`, life);
     this.lives.push(life);

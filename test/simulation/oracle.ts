@@ -282,15 +282,17 @@ export class Oracle {
     }
     // What was due before the owner could be told of the job may come after later times, which a scan had found.
     const toldMs = this.#options.startMs + (life.versions[0]!.committed?.atMs ?? Number.POSITIVE_INFINITY);
-    if (life.versions.length === 1 && at < life.lastNominalMs && at > toldMs) {
-      this.#fail('order', `${nameOf(life)} published ${at} after ${life.lastNominalMs}`);
+    // Of a job that moved, the old slot may owe still while the new one fires.
+    const lastMs = life.lastNominalMs.get(place) ?? 0;
+    if (life.versions.length === 1 && at < lastMs && at > toldMs) {
+      this.#fail('order', `${nameOf(life)} published ${at} after ${lastMs}`);
     }
     const settledMs = life.versions.at(-1)!.committed?.atMs ?? nowMs;
     const lateMs = this.#wallMs - Math.max(at, this.#options.startMs + settledMs);
     if (calmMs > CALM_AFTER_MS && lateMs > LATE_IN_CALM_MS + this.#options.skewMs) {
       this.#fail('I8', `${nameOf(life)} was published ${lateMs} ms late, and nothing was disturbed`);
     }
-    life.lastNominalMs = Math.max(life.lastNominalMs, at);
+    life.lastNominalMs.set(place, Math.max(lastMs, at));
     life.published.set(at, { copies: 1, firstMs: nowMs, epoch });
   }
 
