@@ -12,6 +12,7 @@ import { siblingModule } from '../runtime/sibling.ts';
 import { checkClockSkew } from '../runtime/start-checks.ts';
 import { steadyClock } from '../runtime/steady-clock.ts';
 import { type ClusterConfig, open } from './cluster-stores.ts';
+import { kafkaSecurity } from './kafka-security.ts';
 
 /** The addresses; that they are there was checked when the settings were read. */
 function clusterConfig(config: Config): ClusterConfig {
@@ -22,6 +23,7 @@ function clusterConfig(config: Config): ClusterConfig {
       brokers: config.kafkaBrokers!,
       clientId: `carillon-${hostname()}-${process.pid}`,
       ...(config.kafkaReplication > 0 && { replicationFactor: config.kafkaReplication }),
+      ...kafkaSecurity(config),
     },
   };
 }

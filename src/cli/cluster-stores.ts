@@ -1,4 +1,4 @@
-import { kafkaBus } from '../adapters/kafka/bus.ts';
+import { type KafkaOptions, kafkaBus } from '../adapters/kafka/bus.ts';
 import { connectMongo } from '../adapters/mongodb/connect.ts';
 import { connectRedis } from '../adapters/redis/connect.ts';
 import type { OtherClock } from '../ports/clock.ts';
@@ -10,7 +10,7 @@ import type { Telemetry } from '../ports/telemetry.ts';
 export interface ClusterConfig {
   mongodb: { uri: string; database: string };
   redis: { url: string; prefix: string };
-  kafka: { brokers: readonly string[]; clientId: string; replicationFactor?: number };
+  kafka: Pick<KafkaOptions, 'brokers' | 'clientId' | 'replicationFactor' | 'ssl' | 'sasl'>;
 }
 
 export interface ClusterStores extends Stores {

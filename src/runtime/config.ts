@@ -185,6 +185,10 @@ function checkTogether(config: Config): void {
       throw refused(`${name} is missing; cluster mode needs it: set ${environmentName(name)} or --${flagName(name)}`);
     }
   }
+  if (config.kafkaSasl !== 'none' && (config.kafkaUsername === null || config.kafkaPassword === null)) {
+    const both = `${environmentName('kafkaUsername')} and ${environmentName('kafkaPassword')}`;
+    throw refused(`kafkaSasl is ${config.kafkaSasl}, which needs a name and a password; set ${both}`);
+  }
   if (config.apiKey !== null) {
     checkApiKey(config.apiKey);
     return;

@@ -82,6 +82,27 @@ const SETTINGS = {
     unit: 'replicas',
     reason: 'Replicas of the topics that are made; 0: three, or as many as there are brokers.',
   },
+  kafkaTls: {
+    kind: 'choice',
+    choices: ['off', 'on'],
+    default: 'off',
+    reason: 'on: all connections to Kafka are TLS, and each broker must show a certificate for its host.',
+  },
+  kafkaCaFile: {
+    kind: 'text',
+    default: null,
+    reason:
+      'With kafkaTls: PEM file of the authorities that sign the certificates of brokers; none: those that Node knows.',
+  },
+  kafkaSasl: {
+    kind: 'choice',
+    choices: ['none', 'PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'],
+    default: 'none',
+    reason:
+      'How Carillon proves to Kafka who it is; needs kafkaUsername and kafkaPassword. PLAIN shows the password: use kafkaTls.',
+  },
+  kafkaUsername: { kind: 'text', default: null, reason: 'Name of Carillon at Kafka, with kafkaSasl.' },
+  kafkaPassword: { kind: 'text', default: null, secret: 'whole', reason: 'Password of that name.' },
   slotsPerSet: {
     kind: 'integer',
     default: 8,
