@@ -135,6 +135,26 @@ describe.each(['at-least-once', 'exactly-once'] as const)('%s', (delivery) => {
     expect(await world.timesOf('b')).toEqual([T0 + 30_000]);
   });
 
+  test('a wall clock that is believed: set back, nothing fires until T is past; set forward, the misfire rule decides', async () => {
+    const world = await World.open(delivery);
+    let runner = await world.adopted();
+    await world.put('a', { schedule: rate(1_000) });
+    await world.run(runner, 5_500, 100);
+    world.clock.setWall(T0 - 3_600_000);
+    await world.run(runner, 20_000, 100);
+    runner.drop('crash');
+    runner = await world.adopted();
+    await world.run(runner, 20_000, 100);
+    expect(runner.watermark.t).toBeLessThanOrEqual(T0 + 5_500);
+    world.clock.setWall(T0 + 5_500);
+    await world.run(runner, 2_000, 100);
+    expect(await world.timesOf('a')).toEqual(every(1_000, T0 + 1_000, T0 + 7_000));
+    world.clock.setWall(T0 + 60_500);
+    await world.run(runner, 2_000, 100);
+    // Misfires once, with the latest of them, and then all that are younger than ten seconds.
+    expect((await world.timesOf('a')).slice(7)).toEqual(every(1_000, T0 + 50_000, T0 + 62_000));
+  });
+
   test('gauges name every queue with its bound (I10)', async () => {
     const world = await World.open(delivery);
     const runner = await world.adopted();
