@@ -27,8 +27,13 @@ export interface SlotFacts {
 const FREE_PART = 0.2;
 /** Free places reach for this many seconds of placing at the rate of now: making and opening a shard takes under one. */
 const PLACING_AHEAD_S = 3;
-/** Shards at the first start: one per slot, so that every slot has work, but no more than this. */
-const FIRST_SHARDS = 8;
+/**
+ * Shards at the first start, one per slot: few slots with work make few requests. (m, 10,000/s exactly-once, 2 slots instead of 8
+ * begin with work: the broker's CPU 0.56 -> 0.46 of a core, p99 32 -> 25 ms.) More come as jobs do, and go to other slots.
+ */
+const FIRST_SHARDS = 2;
+/** Shards that one round may make, however few there are; so many stay, however empty. */
+const FEW_SHARDS = 8;
 /** Shards made in one round at most, as a part of those that are there: growth doubles at best. */
 const GROWTH_PART = 1;
 
@@ -98,7 +103,7 @@ export function planGrowth(
   }
   const first = Math.min(slots.length, FIRST_SHARDS) - living.length;
   const needed = Math.max(first, Math.ceil(missing / LIMITS.shardJobs));
-  const most = Math.max(FIRST_SHARDS, living.length * GROWTH_PART);
+  const most = Math.max(FEW_SHARDS, living.length * GROWTH_PART);
   // A shard in a slot whose wheels lag would be saturated at once, so where all lag nothing is made: jobs must wait.
   const keepingUp = slots.filter((slot) => !slot.lagging);
   if (keepingUp.length === 0 && first <= 0) return plan;
@@ -138,7 +143,7 @@ const SHRINK_ABOVE = 4;
 
 /**
  * Shards to drain when far too many are nearly empty, the emptiest first. What stays open has at least twice the places
- * that growth wants, so that the two never chase each other; the shards of the first start always stay.
+ * that growth wants, so that the two never chase each other; a few always stay.
  */
 export function planShrink(shards: readonly ShardFacts[], slotCount: number, placedPerSecond: number): number[] {
   const open = shards.filter((shard) => shard.state === 'open');
@@ -151,7 +156,7 @@ export function planShrink(shards: readonly ShardFacts[], slotCount: number, pla
   for (const shard of [...open].sort((a, b) => a.jobs - b.jobs || b.id - a.id)) {
     const places = shard.saturated ? 0 : LIMITS.shardJobs - shard.jobs;
     if (shard.jobs >= LIMITS.shardJobs * NEARLY_EMPTY_PART) break;
-    if (left <= Math.min(slotCount, FIRST_SHARDS) || free - places - shard.jobs < wanted * 2) break;
+    if (left <= Math.min(slotCount, FEW_SHARDS) || free - places - shard.jobs < wanted * 2) break;
     drain.push(shard.id);
     free -= places + shard.jobs;
     left -= 1;

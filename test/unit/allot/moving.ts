@@ -234,6 +234,8 @@ export class Moving {
       if (runner === null) continue;
       await this.#through(runner.syncShards(this.nowMs));
       if (!deaf) await this.#through(runner.readFast(0));
+      // A shard whose copy no progress names is made whole first, as after the death of its first owner.
+      while (await this.#through(runner.rebuild()));
       await this.#through(runner.scan(this.nowMs));
       while (runner.tick(this.nowMs) > 0) await runner.settled();
       await runner.commitProgress();
