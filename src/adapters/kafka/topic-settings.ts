@@ -1,5 +1,4 @@
-import { describeConfigsV4 } from '@platformatic/kafka';
-import type { Cluster } from './cluster.ts';
+import { type Connection, describeConfigsV4 } from '@platformatic/kafka';
 import { type Codec, codecOf } from './compression.ts';
 import { answerIn } from './protocol-errors.ts';
 
@@ -12,7 +11,12 @@ export interface TopicSettings {
 
 export const UNKNOWN_SETTINGS: Readonly<TopicSettings> = { maxBytes: Number.POSITIVE_INFINITY, codec: null };
 
-const TOPIC_RESOURCE = 2;
+/** Who gives a connection to any broker. */
+interface Brokers {
+  anyone(): Promise<Connection>;
+}
+
+const TOPIC_RESOURCE = 2 as const;
 /** Of the sources of a value: set for this topic. */
 const SET_FOR_TOPIC = 1;
 const MAX_BYTES = 'max.message.bytes';
@@ -29,7 +33,7 @@ interface Setting {
 
 /** Settings of topics by name, as the brokers have them; a topic that they do not know is left out. */
 export async function describeTopics(
-  cluster: Cluster,
+  brokers: Brokers,
   topics: readonly string[],
   keys: readonly string[],
 ): Promise<Map<string, Map<string, Setting>>> {
@@ -39,7 +43,7 @@ export async function describeTopics(
     configurationKeys: [...keys],
   }));
   const answer = await describeConfigsV4.api
-    .async(await cluster.anyone(), asked as never)
+    .async(await brokers.anyone(), asked)
     .catch(answerIn<describeConfigsV4.DescribeConfigsResponse>);
   const found = answer.results.filter(({ errorCode }) => errorCode === 0);
   return new Map(
@@ -58,13 +62,13 @@ export async function describeTopics(
  * by the broker's refusal.
  */
 export class SettingsOfTopics {
-  readonly #cluster: Cluster;
+  readonly #brokers: Brokers;
   readonly #known = new Map<string, TopicSettings>();
   #askedMs = Number.NEGATIVE_INFINITY;
   #asking: Promise<void> | null = null;
 
-  constructor(cluster: Cluster) {
-    this.#cluster = cluster;
+  constructor(brokers: Brokers) {
+    this.#brokers = brokers;
   }
 
   of(topic: string): TopicSettings {
@@ -82,11 +86,6 @@ export class SettingsOfTopics {
     if (nowMs - this.#askedMs > REFRESH_MS) this.#ask();
   }
 
-  /** Ends when all topics named so far were asked for, with an answer or without. */
-  async settled(): Promise<void> {
-    while (this.#asking !== null) await this.#asking;
-  }
-
   #ask(): void {
     if (this.#asking !== null) return;
     this.#askedMs = performance.now();
@@ -100,7 +99,7 @@ export class SettingsOfTopics {
   }
 
   async #read(topics: readonly string[]): Promise<void> {
-    const described = await describeTopics(this.#cluster, topics, [MAX_BYTES, COMPRESSION, ZSTD_LEVEL]);
+    const described = await describeTopics(this.#brokers, topics, [MAX_BYTES, COMPRESSION, ZSTD_LEVEL]);
     for (const [topic, configs] of described) {
       const maxBytes = Number(configs.get(MAX_BYTES)?.value ?? Number.NaN);
       const level = configs.get(ZSTD_LEVEL);
