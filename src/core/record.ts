@@ -1,5 +1,5 @@
 import { carillonError } from './errors.ts';
-import type { Job, JobRecord } from './job.ts';
+import type { Job, JobDefinition, JobRecord } from './job.ts';
 import type { CalendarDefinition } from './schedule/types.ts';
 
 /**
@@ -57,4 +57,15 @@ export function decodeRecord(bytes: Uint8Array): JobRecord {
     payload: a[11],
     ...(a[12] === undefined ? {} : { calendars: a[12] }),
   };
+}
+
+/** The definition as JSON: an array of fixed order, with which the record of a job without calendars ends. */
+export function definitionText({ schedule, bounds, misfire, contentType, payload }: JobDefinition): string {
+  return JSON.stringify([schedule, bounds, misfire, contentType, payload]);
+}
+
+/** The definition that such a text says. */
+export function definitionOf(text: string): JobDefinition {
+  const [schedule, bounds, misfire, contentType, payload] = JSON.parse(text);
+  return { schedule, bounds, misfire, payload, contentType };
 }

@@ -1,6 +1,7 @@
+import { changesIn } from '../core/lines.ts';
 import { APPLIER_GROUP, applierLaneId, TOPICS } from '../core/topics.ts';
 import { Applier, type ApplierDeps } from '../engine/apply.ts';
-import type { GroupMember } from '../ports/bus.ts';
+import type { BusRecord, GroupMember } from '../ports/bus.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Stores } from '../ports/stores.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
@@ -14,8 +15,8 @@ export interface ApplierProcessDeps {
   installation: { id: string; slotsPerSet: number };
 }
 
-/** Records of one batch: bounds the memory of a batch and the time until its first answer. */
-const BATCH_RECORDS = 2_000;
+/** Changes of one batch, but one record at least: bounds the memory of a batch and the time until its first answer. */
+const BATCH_CHANGES = 2_000;
 
 /**
  * The applier of the changes partitions that the group gives to this process, each with its lane: opening it fences whoever
@@ -54,10 +55,10 @@ function appliers({ stores, clock, telemetry, installation }: ApplierProcessDeps
         await open(partition);
       },
       async batch({ partition, signal, holder }, records) {
-        for (let from = 0; from < records.length; from += BATCH_RECORDS) {
+        for (const part of parts(records)) {
           // The lane is gone where somebody else has the partition, or had it for a moment: opened anew, it tells.
           if (!applier.has(partition)) await open(partition);
-          await applier.apply({ partition, signal, holder, records: records.slice(from, from + BATCH_RECORDS) });
+          await applier.apply({ partition, signal, holder, records: part });
         }
       },
       async revoked({ partition }) {
@@ -69,4 +70,17 @@ function appliers({ stores, clock, telemetry, installation }: ApplierProcessDeps
       for (const partition of opened) await close(partition);
     };
   });
+}
+
+function* parts(records: readonly BusRecord[]): Generator<readonly BusRecord[]> {
+  let from = 0;
+  let changes = 0;
+  for (const [index, { value }] of records.entries()) {
+    changes += changesIn(value);
+    if (changes < BATCH_CHANGES) continue;
+    yield records.slice(from, index + 1);
+    from = index + 1;
+    changes = 0;
+  }
+  if (from < records.length) yield records.slice(from);
 }

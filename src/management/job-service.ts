@@ -1,4 +1,4 @@
-import { carillonError } from '../core/errors.ts';
+import { CarillonError, carillonError } from '../core/errors.ts';
 import type { JobForm, JobPatch } from '../core/form/job-form.ts';
 import { type Read, readDefinition, readPatch } from '../core/form/read.ts';
 import { jobText } from '../core/form/show.ts';
@@ -109,7 +109,7 @@ export class JobService {
   async #check(cluster: string, key: string, definition: JobDefinition, atMs: number): Promise<void> {
     const calendars = await this.calendars([definition.bounds.calendars]);
     const passed = checkDefinition(definition, key, atMs, calendars);
-    if (passed === null) return;
+    if (!(passed instanceof CarillonError)) return;
     const job = await this.#deps.stores.jobs.get(cluster, key);
     if (job === null || job.deleted) throw passed;
   }

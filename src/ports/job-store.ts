@@ -1,4 +1,5 @@
 import type { Job, JobState } from '../core/job.ts';
+import type { PlacedLine } from '../core/lines.ts';
 import type { JobEndings } from './job-endings.ts';
 
 export type { FinishedJob } from './job-endings.ts';
@@ -14,6 +15,8 @@ export interface JobStore extends JobEndings {
   getMany(jobs: readonly { cluster: string; key: string }[]): Promise<Job[]>;
   /** Unordered insert; answers per job whether it went in (false: the key exists already, tombstones included). */
   insertMany(jobs: readonly Job[]): Promise<boolean[]>;
+  /** As `insertMany`, of the jobs that lines make (`jobOfLine`): a store that keeps bytes copies them. */
+  insertLines(lines: readonly PlacedLine[]): Promise<boolean[]>;
   /** Replaces each job where the stored version and position are `expected`; answers per job whether it did. */
   replaceMany(changes: readonly { job: Job; expected: { version: number; offset: number } }[]): Promise<boolean[]>;
   /**

@@ -1,10 +1,19 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Job } from '../../src/core/job.ts';
+import type { Job, JobDefinition } from '../../src/core/job.ts';
+import { jobOfLine, LinesWriter, readLines } from '../../src/core/lines.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
 import { oneShotStatements } from './job-endings.contract.ts';
 import { jobListStatements } from './job-store-lists.contract.ts';
 import { reopened, type StoreOpening } from './opening.ts';
 import { sampleJob } from './samples.ts';
+
+const sampleDefinition: JobDefinition = {
+  schedule: { kind: 'once', atMs: 1_790_000_000_000 },
+  bounds: {},
+  misfire: { mode: 'once' },
+  payload: 'null',
+  contentType: 'application/json',
+};
 
 export type OpenedJobs = () => StoreOpening<JobStore>;
 
@@ -53,6 +62,51 @@ function writeStatements(opened: OpenedJobs): void {
     given.labels!['owner'] = 'changed';
     (await store.get('team', 'value'))!.bounds.endMs = 1;
     expect(await store.get('team', 'value')).toEqual(sampleJob('value'));
+  });
+
+  test('insertLines stores the jobs that lines make, with all that stands in their texts, and answers as insertMany', async () => {
+    const { store } = opened();
+    const definitions: Partial<JobDefinition>[] = [
+      {},
+      { payload: '"ä📦 \\u0000"', description: 'for people', labels: { 'a.b': 'c', $set: 's' } },
+      { schedule: { kind: 'rate', everyMs: 60_000, anchorMs: 5 }, bounds: { startMs: 1, spreadMs: 7 }, labels: {} },
+      {
+        schedule: { kind: 'cron', expression: '0 9 * * *', zone: 'Europe/Paris' },
+        misfire: { mode: 'all', maxNumber: 2 },
+      },
+    ];
+    const writer = new LinesWriter({ cluster: 'team', operation: 'bulk', atMs: 1_780_000_000_000 });
+    for (const [n, more] of definitions.entries()) {
+      const definition = { ...sampleDefinition, ...more };
+      const { schedule } = definition;
+      writer.add({
+        key: `line ${n} α📦`,
+        line: n,
+        paused: n === 3 ? true : undefined,
+        definition,
+        schedule,
+        firstMs: 7,
+      });
+    }
+    const lines = readLines(writer.take()!).map((line, n) => ({
+      ...line,
+      shard: 3,
+      number: n + 1,
+      partition: 2,
+      offset: 9,
+    }));
+    await store.insertMany([sampleJob('line 1 α📦', { number: 77 })]);
+    expect(await store.insertLines(lines)).toEqual([true, false, true, true]);
+    expect(await store.insertLines([])).toEqual([]);
+    for (const [n, line] of lines.entries()) {
+      const stored = await store.get('team', line.key);
+      if (n === 1) expect(stored!.number).toBe(77);
+      else expect(stored).toStrictEqual(jobOfLine(line));
+    }
+    expect(await store.using({ zones: ['Europe/Paris'] }, null, 10)).toEqual([
+      expect.objectContaining({ key: 'line 1 α📦' }),
+      expect.objectContaining({ key: 'line 3 α📦', state: 'paused' }),
+    ]);
   });
 
   test('insertMany answers per job: those whose key exists stay out, the others go in', async () => {

@@ -41,6 +41,7 @@ async function callEverything(stores: MongoStores, at: (method: string) => void)
     'jobs.get': [() => jobs.get('team', 'job-7')],
     'jobs.getMany': [() => jobs.getMany([1, 2, 9_999].map((i) => ({ cluster: 'team', key: `job-${i}` })))],
     'jobs.insertMany': [() => jobs.insertMany([sampleJob('new', { number: 9_000 })])],
+    'jobs.insertLines': [() => jobs.insertLines([])],
     // One of two matches, so that the read-back is asked too.
     'jobs.replaceMany': [() => jobs.replaceMany([replaced('job-7', 1), replaced('missing', 1)])],
     'jobs.finish': [
@@ -62,6 +63,7 @@ async function callEverything(stores: MongoStores, at: (method: string) => void)
       () => jobs.list({ cluster: 'team', limit: 10, afterKey: 'job-10' }),
       () => jobs.list({ cluster: 'team', limit: 10, prefix: 'job-1', afterKey: 'job-10' }),
       () => jobs.list({ cluster: 'team', limit: 10, state: 'paused' }),
+      () => jobs.list({ cluster: 'team', limit: 10, state: 'enabled', prefix: 'job-1', afterKey: 'job-10' }),
       () => jobs.list({ cluster: 'team', limit: 10, state: 'paused', prefix: 'job-1', afterKey: 'job-10' }),
     ],
     'jobs.byShard': [() => jobs.byShard(3, 100, 10)],
@@ -229,7 +231,8 @@ describe.skipIf(servers === null)('plans of every query that the MongoDB stores 
 
   test('counts read the index alone', async () => {
     const counts = asked.filter(({ method }) => method === 'jobs.counts');
-    expect(counts).toHaveLength(4);
+    // Of each: all jobs, deleted ones, those of other states than enabled, and those in blocks.
+    expect(counts).toHaveLength(8);
     for (const { command } of counts) expect(await explained(statements(command)[0]!)).not.toContain('FETCH');
   });
 });

@@ -1,4 +1,5 @@
 import type { Job, JobState } from '../../core/job.ts';
+import { jobOfLine } from '../../core/lines.ts';
 import type { JobStore, JobUse } from '../../ports/job-store.ts';
 
 /** Order of the UTF-8 bytes, which is not that of JavaScript's UTF-16 units. */
@@ -22,6 +23,11 @@ export function memoryJobStore(): JobStore {
     jobs.set(at(job.cluster, job.key), structuredClone(job));
     byNumber.set(`${job.shard}/${job.number}`, at(job.cluster, job.key));
   };
+  const insert = (job: Job): boolean => {
+    if (jobs.has(at(job.cluster, job.key))) return false;
+    stored(job);
+    return true;
+  };
   const living = (holds: (job: Job) => boolean): Job[] =>
     [...jobs.values()].filter((job) => job.deleted !== true && holds(job));
   const copies = (some: readonly Job[], limit: number): Job[] => structuredClone(some.slice(0, limit));
@@ -38,13 +44,8 @@ export function memoryJobStore(): JobStore {
       const found = wanted.map(({ cluster, key }) => jobs.get(at(cluster, key)));
       return structuredClone(found.filter((job) => job !== undefined));
     },
-    async insertMany(some) {
-      return some.map((job) => {
-        if (jobs.has(at(job.cluster, job.key))) return false;
-        stored(job);
-        return true;
-      });
-    },
+    insertMany: async (some) => some.map(insert),
+    insertLines: async (lines) => lines.map(jobOfLine).map(insert),
     async replaceMany(changes) {
       return changes.map(({ job, expected }) => {
         const now = jobs.get(at(job.cluster, job.key));

@@ -1,7 +1,9 @@
 import { type Collection, type Db, type Document, MongoServerError } from 'mongodb';
 import { carillonError } from '../../core/errors.ts';
+import type { PlacedLine } from '../../core/lines.ts';
 import { idExists } from './errors.ts';
 import type { JobDocument } from './job-document.ts';
+import { LineDocuments, mostBytes as mostLineBytes } from './line-documents.ts';
 
 /** Bytes of the documents of one command, by their upper bound: the driver encodes a command into a buffer of 17 MiB. */
 const COMMAND_BYTES = 16 * 1024 * 1024;
@@ -29,19 +31,41 @@ export async function insertDocuments(
   const keptOut: number[] = [];
   for (let from = 0; from < documents.length; ) {
     const to = endOfPiece(documents, from);
-    const reply = await db.command(
-      {
-        insert: collection.collectionName,
-        ordered: false,
-        writeConcern: { w: 'majority', wtimeout: collection.writeConcern?.wtimeoutMS ?? 0 },
-        documents: documents.slice(from, to),
-      },
-      { ignoreUndefined: true },
-    );
+    const reply = await insert(db, collection, documents.slice(from, to));
     for (const index of indexesKeptOut(reply)) keptOut.push(from + index);
     from = to;
   }
   return keptOut;
+}
+
+/** The same of lines, which are cut by their bytes. */
+export async function insertLineDocuments(
+  db: Db,
+  collection: Collection<JobDocument>,
+  lines: readonly PlacedLine[],
+): Promise<number[]> {
+  const keptOut: number[] = [];
+  for (let from = 0; from < lines.length; ) {
+    let bytes = 0;
+    let to = from;
+    while (to < lines.length && (to === from || bytes < COMMAND_BYTES / 2)) bytes += mostLineBytes(lines[to++]!);
+    const documents = new LineDocuments(lines.slice(from, to));
+    const reply = await insert(db, collection, documents);
+    documents.free();
+    for (const index of indexesKeptOut(reply)) keptOut.push(from + index);
+    from = to;
+  }
+  return keptOut;
+}
+
+function insert(
+  db: Db,
+  { collectionName, writeConcern }: Collection<JobDocument>,
+  documents: readonly JobDocument[] | LineDocuments,
+): Promise<Document> {
+  const majority = { w: 'majority', wtimeout: writeConcern?.wtimeoutMS ?? 0 };
+  const command = { insert: collectionName, ordered: false, writeConcern: majority, documents };
+  return db.command(command, { ignoreUndefined: true });
 }
 
 function endOfPiece(documents: readonly JobDocument[], from: number): number {
@@ -55,8 +79,8 @@ function endOfPiece(documents: readonly JobDocument[], from: number): number {
 }
 
 /** A UTF-16 unit has at most 3 bytes of UTF-8. */
-function mostBytes({ payload, labels, description, replay }: JobDocument): number {
-  const texts = payload.length + (labels?.length ?? 0) + (description?.length ?? 0);
+function mostBytes({ definition, labels, description, replay }: JobDocument): number {
+  const texts = definition.length + (labels?.length ?? 0) + (description?.length ?? 0);
   return FRAME_BYTES + 3 * (texts + (replay === undefined ? 0 : JSON.stringify(replay).length));
 }
 

@@ -3,25 +3,31 @@ import { carillonError } from '../../core/errors.ts';
 import type { Job, JobState } from '../../core/job.ts';
 import type { JobQuery, JobStore, JobUse, JobVersion } from '../../ports/job-store.ts';
 import { BLOCKS_FROM, FinishedBlocks, finishedAt, nameOf } from './finished-blocks.ts';
-import { insertDocuments } from './insert.ts';
+import { insertDocuments, insertLineDocuments } from './insert.ts';
 import { fromDocument, type JobDocument, jobId, toDocument } from './job-document.ts';
 
 export const JOBS = 'jobs';
 
+const OTHER_STATES: JobState[] = ['paused', 'finished', 'terminated', 'error'];
+const NOT_LIVE: Filter<JobDocument> = { $or: [{ deleted: true }, { state: { $in: OTHER_STATES } }] };
+
 export const JOB_INDEXES: readonly IndexDescription[] = [
   // byShard, finish and fail; no number is given twice.
   { key: { shard: 1, number: 1 }, unique: true },
-  // list by state; counts, which it answers without reading a document.
-  { key: { cluster: 1, deleted: 1, state: 1, _id: 1 } },
+  // list by a state; counts, which it answers without reading a document. Enabled jobs, which nearly all are, are not in it:
+  // they are what is left of the jobs by key. (m: an index of all states costs mongod 4 us a new job of 16.)
+  { key: { cluster: 1, deleted: 1, state: 1, _id: 1 }, name: 'not_live', partialFilterExpression: NOT_LIVE },
   // using
-  { key: { 'schedule.zone': 1, _id: 1 }, partialFilterExpression: { 'schedule.zone': { $exists: true } } },
-  { key: { 'bounds.calendars': 1, _id: 1 }, partialFilterExpression: { 'bounds.calendars': { $exists: true } } },
+  { key: { zone: 1, _id: 1 }, partialFilterExpression: { zone: { $exists: true } } },
+  { key: { calendars: 1, _id: 1 }, partialFilterExpression: { calendars: { $exists: true } } },
   { key: { deleted: 1, _id: 1 }, partialFilterExpression: { 'move.cutMs': { $exists: true } } },
   // sweep
   { key: { 'position.partition': 1, 'position.offset': 1 }, partialFilterExpression: { deleted: true } },
 ];
 
 const MOST_KEYS = 10_000;
+/** Jobs that a page of enabled ones looks at. */
+const LOOKED_AT = 5_000;
 
 /**
  * Zones asked for in one query. MongoDB merges the sorted ranges of up to 200 values of an index; beyond, it would sort in
@@ -62,6 +68,12 @@ export function mongoJobStore(db: Db): JobStore {
       return inserted;
     },
 
+    async insertLines(lines): Promise<boolean[]> {
+      const inserted = lines.map(() => true);
+      for (const index of await insertLineDocuments(db, jobs, lines)) inserted[index] = false;
+      return inserted;
+    },
+
     async replaceMany(changes): Promise<boolean[]> {
       const replaced: boolean[] = [];
       for (const part of ofDifferentJobs(changes)) replaced.push(...(await replacePart(jobs, part)));
@@ -93,11 +105,11 @@ export function mongoJobStore(db: Db): JobStore {
       ),
 
     async list(query): Promise<{ jobs: Job[]; next: string | null }> {
+      if (query.state === 'enabled') return await listEnabled(jobs, query, (found) => finished.over(found));
       const found = await page(listFilter(query), query.limit + 1);
       const listed = found.slice(0, query.limit);
       const next = found.length > query.limit ? (listed.at(-1)?.key ?? null) : null;
-      // Those that were asked for as enabled may stand in a block as finished.
-      return { jobs: listed.filter(({ state }) => state === (query.state ?? state)), next };
+      return { jobs: listed, next };
     },
 
     async byShard(shard, afterNumber, limit): Promise<Job[]> {
@@ -206,13 +218,18 @@ async function update(jobs: Collection<JobDocument>, updates: Update[]): Promise
   return matchedCount;
 }
 
-function listFilter({ cluster, afterKey, prefix = '', state }: JobQuery): Filter<JobDocument> {
-  const range = {
+function listFilter(query: JobQuery): Filter<JobDocument> {
+  const { cluster, state } = query;
+  const _id = keysOf(query);
+  return state === undefined ? { _id, deleted: false } : { cluster, deleted: false, state, _id };
+}
+
+function keysOf({ cluster, afterKey, prefix = '' }: JobQuery) {
+  return {
     $gte: jobId(cluster, prefix),
     $lt: afterPrefix(jobId(cluster, prefix)),
     ...(afterKey === undefined ? {} : { $gt: jobId(cluster, afterKey) }),
   };
-  return state === undefined ? { _id: range, deleted: false } : { cluster, deleted: false, state, _id: range };
 }
 
 /**
@@ -232,10 +249,10 @@ function afterPrefix(prefix: string): string {
 
 function useFilters(what: JobUse): Filter<JobDocument>[] {
   if ('moving' in what) return [{ 'move.cutMs': { $exists: true } }];
-  if ('calendar' in what) return [{ 'bounds.calendars': what.calendar }];
+  if ('calendar' in what) return [{ calendars: what.calendar }];
   const filters: Filter<JobDocument>[] = [];
   for (let i = 0; i < what.zones.length; i += ZONES_PER_QUERY) {
-    filters.push({ 'schedule.zone': { $in: what.zones.slice(i, i + ZONES_PER_QUERY) } });
+    filters.push({ zone: { $in: what.zones.slice(i, i + ZONES_PER_QUERY) } });
   }
   return filters;
 }
@@ -244,14 +261,59 @@ function byKey(a: Job, b: Job): number {
   return Buffer.compare(Buffer.from(jobId(a.cluster, a.key)), Buffer.from(jobId(b.cluster, b.key)));
 }
 
+/**
+ * Enabled jobs are in no index of states, so they are looked for among all by key, a bounded number of which is looked at for a
+ * page; it may be short, or empty, with more behind it.
+ */
+async function listEnabled(
+  jobs: Collection<JobDocument>,
+  query: JobQuery,
+  over: (found: Job[]) => Promise<Job[]>,
+): Promise<{ jobs: Job[]; next: string | null }> {
+  const most = Math.max(LOOKED_AT, query.limit);
+  const range = keysOf(query);
+  const byKey = { _id: 1 } as const;
+  const [last] = await jobs
+    .find({ _id: range })
+    .project<{ _id: string }>({ _id: 1 })
+    .sort(byKey)
+    .skip(most - 1)
+    .limit(1)
+    .toArray();
+  const looked = last === undefined ? range : { ...range, $lte: last._id };
+  const found = await jobs
+    .find({ _id: looked, deleted: false, state: 'enabled' })
+    .sort(byKey)
+    .limit(query.limit + 1)
+    .toArray();
+  const listed = await over(found.slice(0, query.limit).map(fromDocument));
+  const behind = found.length > query.limit ? listed.at(-1)!.key : (last?._id.slice(query.cluster.length + 1) ?? null);
+  // Some may stand in a block as finished.
+  return { jobs: listed.filter(({ state }) => state === 'enabled'), next: behind };
+}
+
+/** Enabled jobs are those that the index of the others does not have. No document is read. */
 async function countStates(jobs: Collection<JobDocument>, cluster?: string): Promise<Record<JobState, number>> {
   const counts: Record<JobState, number> = { enabled: 0, paused: 0, finished: 0, terminated: 0, error: 0 };
-  // Every name is above the empty text: without a cluster this is the whole index, and still no document is read.
-  const match = { cluster: cluster ?? { $gt: '' }, deleted: false };
-  const groups = jobs.aggregate<{ _id: JobState; n: number }>([
-    { $match: match },
-    { $group: { _id: '$state', n: { $sum: 1 } } },
+  // Every name is above the empty text: without a cluster this is the whole index.
+  const keys = cluster === undefined ? { $gt: '' } : keysOf({ cluster, limit: 0 });
+  const own = { cluster: cluster ?? { $gt: '' } };
+  const count = async (filter: Filter<JobDocument>): Promise<number> => {
+    const [found] = await jobs.aggregate<{ n: number }>([{ $match: filter }, { $count: 'n' }]).toArray();
+    return found?.n ?? 0;
+  };
+  const [all, deleted, groups] = await Promise.all([
+    count({ _id: keys }),
+    count({ ...own, deleted: true }),
+    jobs
+      .aggregate<{ _id: JobState; n: number }>([
+        { $match: { ...own, deleted: false, state: { $in: OTHER_STATES } } },
+        { $group: { _id: '$state', n: { $sum: 1 } } },
+      ])
+      .toArray(),
   ]);
-  for await (const { _id, n } of groups) counts[_id] = n;
-  return counts;
+  for (const { _id, n } of groups) counts[_id] = n;
+  const others = groups.reduce((sum, { n }) => sum + n, deleted);
+  // They are counted one after the other while jobs come and go.
+  return { ...counts, enabled: Math.max(0, all - others) };
 }

@@ -1,4 +1,5 @@
 import type { Job, JobState } from '../../core/job.ts';
+import { jobOfLine, type PlacedLine } from '../../core/lines.ts';
 import type { JobQuery, JobStore, JobUse, JobVersion } from '../../ports/job-store.ts';
 import type { Database, Value } from './database.ts';
 
@@ -100,6 +101,10 @@ export class SqliteJobStore implements JobStore {
         return true;
       }),
     );
+  }
+
+  insertLines(lines: readonly PlacedLine[]): Promise<boolean[]> {
+    return this.insertMany(lines.map(jobOfLine));
   }
 
   async replaceMany(changes: Parameters<JobStore['replaceMany']>[0]): Promise<boolean[]> {

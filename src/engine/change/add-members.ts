@@ -1,9 +1,10 @@
+import { changeId, type PlacedLine, recordOfLine } from '../../core/lines.ts';
 import type { FastMessage } from '../../core/messages.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { TriggerStore } from '../../ports/trigger-store.ts';
 import type { Calendars } from './calendars.ts';
 import { type Effect, effectsOf, firesOf } from './effects.ts';
-import type { Work } from './work.ts';
+import type { LineWork, Work } from './work.ts';
 
 /** Adds of one script: bounds the time for which the store does nothing else. */
 const ADDS_AT_ONCE = 500;
@@ -59,6 +60,37 @@ function effectsFor(work: Work, calendars: Calendars, telemetry: Telemetry): Eff
     telemetry.event('error', 'a job was stored and cannot be timed', { key: work.key, error: String(error) });
     return [];
   }
+}
+
+/** Brings the jobs of lines into the trigger store; answers what their owners must be told, by line. */
+export async function addLines(
+  lines: readonly LineWork[],
+  triggers: TriggerStore,
+): Promise<ReadonlyMap<LineWork, ShardMessage>> {
+  const told = new Map<LineWork, ShardMessage>();
+  const byShard = Map.groupBy(lines, ({ line }) => line.shard);
+  const add = async (shard: number, part: readonly LineWork[]): Promise<void> => {
+    const changes = part.map(({ line }) => {
+      return { number: line.number, version: 1, score: line.score, record: recordOfLine(line) };
+    });
+    for (const [index, { reachesOwner }] of (await triggers.add(shard, changes)).entries()) {
+      if (reachesOwner) told.set(part[index]!, { shard, message: messageOf(part[index]!.line) });
+    }
+  };
+  const adds: Promise<void>[] = [];
+  for (const [shard, own] of byShard) {
+    for (let from = 0; from < own.length; from += ADDS_AT_ONCE)
+      adds.push(add(shard, own.slice(from, from + ADDS_AT_ONCE)));
+  }
+  await Promise.all(adds);
+  return told;
+}
+
+function messageOf(line: PlacedLine): FastMessage {
+  const { shard, number, atMs, score } = line;
+  const record = Buffer.from(recordOfLine(line)).toString('base64');
+  const id = changeId(line);
+  return { v: 1, id, shard, number, version: 1, cutMs: atMs, score, record, former: null, result: 'created' };
 }
 
 async function addToShard(

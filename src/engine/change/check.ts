@@ -1,7 +1,14 @@
 import { CarillonError, isCode } from '../../core/errors.ts';
 import type { JobDefinition } from '../../core/job.ts';
 import type { Calendars } from './calendars.ts';
-import { firstEffective, normalTiming } from './timing.ts';
+import { firstEffective, normalTiming, type Timing } from './timing.ts';
+
+/** What a check has found out. */
+export interface Checked {
+  timing: Timing;
+  /** First effective time of a job that is made now, UTC ms. */
+  firstMs: number;
+}
 
 /**
  * Checks what a registration says before it goes into the changes topic. A schedule that had occurrences and has none any
@@ -15,14 +22,14 @@ export function checkDefinition(
   key: string,
   atMs: number,
   calendars: Calendars,
-): CarillonError | null {
-  const timing = { key, ...normalTiming(definition, key, null, atMs, calendars) };
+): Checked | CarillonError {
+  const timing = normalTiming(definition, key, null, atMs, calendars);
+  const timed = { key, ...timing };
   try {
-    firstEffective(timing, atMs, calendars);
-    return null;
+    return { timing, firstMs: firstEffective(timed, atMs, calendars) };
   } catch (error) {
     if (!(error instanceof CarillonError) || !isCode(error, 'schedule-impossible')) throw error;
-    firstEffective(timing, -1, calendars);
+    firstEffective(timed, -1, calendars);
     return error;
   }
 }

@@ -60,6 +60,20 @@ export class HeldPlaces {
     return { shard, number };
   }
 
+  /** Gives each its place as long as there are any; answers how many have one. */
+  place(all: readonly Place[]): number {
+    let placed = 0;
+    for (let block = this.blocks[0]; block !== undefined && placed < all.length; block = this.blocks[0]) {
+      for (; block.next < block.end && placed < all.length; placed += 1) {
+        const place = all[placed]!;
+        place.shard = block.shard;
+        place.number = block.next++;
+      }
+      if (block.next === block.end) this.blocks.shift();
+    }
+    return placed;
+  }
+
   /** Takes a place back that was never written anywhere. */
   putBack({ shard, number }: Place): void {
     const last = this.blocks.at(-1);

@@ -2,7 +2,7 @@ import { type Answer, encodeMessage } from '../../core/messages.ts';
 import { partitionOf } from '../../core/murmur2.ts';
 import { TOPICS } from '../../core/topics.ts';
 import type { BusMessage, TopicMessages } from '../../ports/bus.ts';
-import type { Told } from './add-members.ts';
+import type { ShardMessage, Told } from './add-members.ts';
 import type { ChangeDone } from './sequence.ts';
 import type { ShardSlots } from './shard-slots.ts';
 import type { Work } from './work.ts';
@@ -22,16 +22,19 @@ export interface AppliedMessages {
 export function messagesFor(
   works: readonly Work[],
   told: Told,
+  ofLines: readonly ShardMessage[],
   slots: ShardSlots,
   answersPartitions: number,
 ): AppliedMessages {
   const fast: BusMessage[] = [];
   const answers: BusMessage[] = [];
+  const tell = ({ shard, message }: ShardMessage): void => {
+    const key = `${shard}-${message.number}`;
+    fast.push({ partition: slots.partition(shard), key, value: encodeMessage(message) });
+  };
+  for (const message of ofLines) tell(message);
   for (const work of works) {
-    for (const { shard, message } of told.messagesOf(work)) {
-      const key = `${shard}-${message.number}`;
-      fast.push({ partition: slots.partition(shard), key, value: encodeMessage(message) });
-    }
+    for (const message of told.messagesOf(work)) tell(message);
     for (const done of work.sequence.done) {
       const { replyTo } = done.change;
       if (replyTo === undefined) continue;

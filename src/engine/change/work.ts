@@ -1,5 +1,6 @@
 import type { Cluster } from '../../core/job.ts';
-import { type Change, changeKey, decodeMessage } from '../../core/messages.ts';
+import { changeOfLine, hasLines, type Line, type PlacedLine, readLines } from '../../core/lines.ts';
+import { type Change, decodeMessage } from '../../core/messages.ts';
 import type { BusRecord } from '../../ports/bus.ts';
 import type { CatalogStore } from '../../ports/catalog-store.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
@@ -33,6 +34,18 @@ export class ClusterNames {
   }
 }
 
+/** Lines of a bulk whose jobs have no other change in the batch. */
+export interface LineWork {
+  cluster: Cluster;
+  line: PlacedLine;
+}
+
+/** What one partition's batch asks for. */
+export interface Grouped {
+  works: Work[];
+  lines: LineWork[];
+}
+
 /**
  * Groups the records of one partition's batch by job. Bytes that are no change are counted and left out: they must not stop
  * the rest.
@@ -42,25 +55,74 @@ export async function groupByJob(
   records: readonly BusRecord[],
   clusters: ClusterNames,
   telemetry: Telemetry,
-): Promise<Work[]> {
-  const works = new Map<string, Work>();
+): Promise<Grouped> {
+  /** By cluster and key: a line stands there until a second change of its job comes. */
+  const found = new Map<string, Map<string, Work | LineWork>>();
+  const jobsOf = (cluster: string): Map<string, Work | LineWork> => {
+    const known = found.get(cluster);
+    if (known !== undefined) return known;
+    const jobs = new Map<string, Work | LineWork>();
+    found.set(cluster, jobs);
+    return jobs;
+  };
+  const add = (cluster: Cluster | null, offset: number, change: Change): void => {
+    const jobs = jobsOf(change.cluster);
+    const known = jobs.get(change.key);
+    const work = known === undefined ? workOf(partition, cluster, change.key) : asWork(known);
+    work.records.push({ offset, change });
+    jobs.set(change.key, work);
+  };
   for (const { offset, value } of records) {
-    const change = value === null ? null : decodeMessage<Change>(value);
-    if (change === null || !isChange(change)) {
+    const read = readChanges(value);
+    if (read === null) {
       telemetry.count('changes_unreadable_total');
       telemetry.event('error', 'a change cannot be read and is left out', { partition, offset });
-      continue;
-    }
-    const name = changeKey(change.cluster, change.key);
-    const work = works.get(name);
-    if (work !== undefined) work.records.push({ offset, change });
-    else {
-      const cluster = await clusters.find(change.cluster);
-      works.set(name, { partition, cluster, key: change.key, records: [{ offset, change }], sequence: NOT_YET });
+    } else if (!Array.isArray(read)) add(await clusters.find(read.cluster), offset, read);
+    else if (read.length > 0) {
+      const cluster = await clusters.find(read[0]!.cluster);
+      const jobs = jobsOf(read[0]!.cluster);
+      for (const line of read) {
+        if (cluster === null || jobs.has(line.key)) add(cluster, offset, changeOfLine(line));
+        else jobs.set(line.key, { cluster, line: Object.assign(line, { partition, offset, shard: -1, number: -1 }) });
+      }
     }
   }
-  for (const work of works.values()) if (work.cluster === null) work.sequence = refused(work.records);
-  return [...works.values()];
+  const grouped: Grouped = { works: [], lines: [] };
+  for (const jobs of found.values()) {
+    for (const one of jobs.values()) {
+      if ('line' in one) grouped.lines.push(one);
+      else grouped.works.push(one);
+    }
+  }
+  for (const work of grouped.works) if (work.cluster === null) work.sequence = refused(work.records);
+  return grouped;
+}
+
+/** A change, the lines of a bulk, or null for bytes of another form. */
+function readChanges(value: Uint8Array | null): Change | Line[] | null {
+  if (value === null) return null;
+  if (!hasLines(value)) {
+    const change = decodeMessage<Change>(value);
+    return change !== null && isChange(change) ? change : null;
+  }
+  try {
+    return readLines(value);
+  } catch {
+    return null;
+  }
+}
+
+function workOf(partition: number, cluster: Cluster | null, key: string): Work {
+  return { partition, cluster, key, records: [], sequence: NOT_YET };
+}
+
+/** A line as any other change. */
+export function asWork(one: Work | LineWork): Work {
+  if (!('line' in one)) return one;
+  const { cluster, line } = one;
+  const work = workOf(line.partition, cluster, line.key);
+  work.records.push({ offset: line.offset, change: changeOfLine(line) });
+  return work;
 }
 
 const NOT_YET: Sequence = {

@@ -6,7 +6,7 @@ import type { JobStore } from '../../ports/job-store.ts';
 import { Calendars } from './calendars.ts';
 import { HeldPlaces, type Places } from './places.ts';
 import { applyInOrder } from './sequence.ts';
-import type { Work } from './work.ts';
+import { asWork, type Grouped, type LineWork, type Work } from './work.ts';
 
 /** Rounds in which writes that lost a race are decided again; more means that another applier works on this partition. */
 const WRITE_ROUNDS = 5;
@@ -43,8 +43,48 @@ export class JobWriter {
     this.#places = places;
   }
 
+  /** Decides and writes all of it; answers the lines that made jobs, and the works, those of all other lines among them. */
+  async write({ works, lines }: Grouped, context: WriteContext): Promise<Grouped> {
+    const blind = this.#mostAreNew && lines.length >= BLIND_FROM;
+    const read = blind ? [] : lines.map(asWork);
+    const [left] = await Promise.all([
+      blind ? this.#insertLines(lines, context) : NO_LINES,
+      this.#writeWorks([...works, ...read], context),
+    ]);
+    if (left.size === 0) return { works: [...works, ...read], lines: blind ? lines : [] };
+    this.#mostAreNew = left.size * 2 <= lines.length;
+    const again = [...left].map(asWork);
+    await this.#writeWorks(again, context);
+    return { works: [...works, ...again], lines: lines.filter((line) => !left.has(line)) };
+  }
+
+  /** Gives each line a place and inserts its job unread; answers those that are there already, or have no place. */
+  async #insertLines(lines: readonly LineWork[], { isOver }: WriteContext): Promise<Set<LineWork>> {
+    const left = new Set<LineWork>();
+    const insert = async (part: readonly LineWork[], held: HeldPlaces): Promise<void> => {
+      const went = await this.#jobs.insertLines(part.map(({ line }) => line));
+      for (const [index, one] of part.entries()) {
+        if (went[index]) continue;
+        left.add(one);
+        held.putBack({ shard: one.line.shard, number: one.line.number });
+      }
+    };
+    for (const delivery of DELIVERIES) {
+      const own = lines.filter(({ cluster }) => cluster.delivery === delivery);
+      const held = await this.#places.hold(delivery, own.length, { isOver, isBulk: true });
+      try {
+        const placed = own.slice(0, held.place(own.map(({ line }) => line)));
+        for (const one of own.slice(placed.length)) left.add(one);
+        await Promise.all(partsOf(placed).map((part) => insert(part, held)));
+      } finally {
+        this.#places.release(delivery, held);
+      }
+    }
+    return left;
+  }
+
   /** Works that lost a race are read and decided again. */
-  async write(works: readonly Work[], context: WriteContext): Promise<void> {
+  async #writeWorks(works: readonly Work[], context: WriteContext): Promise<void> {
     let open = works.filter(({ cluster }) => cluster !== null);
     const puts = open.filter(beginsWithPut);
     const blind = new Set(this.#mostAreNew && puts.length >= BLIND_FROM ? puts : []);
@@ -104,6 +144,7 @@ export class JobWriter {
 
 const DELIVERIES = ['at-least-once', 'exactly-once'] as const satisfies readonly Delivery[];
 const NONE: ReadonlySet<Work> = new Set();
+const NO_LINES: ReadonlySet<LineWork> = new Set();
 
 function isLine({ change }: Work['records'][number]): boolean {
   return change.operation !== undefined;
@@ -172,10 +213,11 @@ async function store(works: readonly Work[], jobs: JobStore): Promise<Work[]> {
 
 /** One write for each part; each answers those that did not go in. */
 function inParts(works: readonly Work[], write: (part: readonly Work[]) => Promise<boolean[]>): Promise<Work[]>[] {
-  const writes: Promise<Work[]>[] = [];
-  for (let from = 0; from < works.length; from += JOBS_AT_ONCE) {
-    const part = works.slice(from, from + JOBS_AT_ONCE);
-    writes.push(write(part).then((went) => part.filter((_, index) => !went[index])));
-  }
-  return writes;
+  return partsOf(works).map((part) => write(part).then((went) => part.filter((_, index) => !went[index])));
+}
+
+function partsOf<T>(all: readonly T[]): (readonly T[])[] {
+  const parts: (readonly T[])[] = [];
+  for (let from = 0; from < all.length; from += JOBS_AT_ONCE) parts.push(all.slice(from, from + JOBS_AT_ONCE));
+  return parts;
 }

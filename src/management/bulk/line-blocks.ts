@@ -39,9 +39,9 @@ export async function* lineBlocks(
 
   /** What is kept of a line that is too long, until its end. */
   let long: Buffer | null = null;
-  let rest = Buffer.alloc(0);
+  let rest: Buffer = EMPTY;
   for await (const chunk of stream) {
-    rest = rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([rest, chunk]);
+    rest = rest.length === 0 ? asBuffer(chunk) : Buffer.concat([rest, chunk]);
     if (long !== null) {
       const end = rest.indexOf(NEWLINE) + 1;
       if (end > 0) yield block(ended(long), 1, rest.subarray(0, end));
@@ -71,6 +71,10 @@ export async function* lineBlocks(
   }
   if (long !== null) yield block(ended(long), 1, NEWLINE_BYTES);
   else if (rest.length > 0) yield block(ended(rest), 1);
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 const EMPTY = Buffer.alloc(0);

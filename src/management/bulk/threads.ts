@@ -4,8 +4,11 @@ import { siblingModule } from '../../runtime/sibling.ts';
 import type { LinesResult, LinesTask } from './check-lines.ts';
 
 const THREADS_MOST = 4;
-/** Blocks that are checked while others are on their way into the topic: what is ready goes together. */
-const BLOCKS_AHEAD = 8;
+/**
+ * Blocks that are checked while others are on their way into the topic: what is ready goes together, so many small ones (a chunk
+ * of a stream has 64 KiB) wait for few answers of the bus.
+ */
+const BLOCKS_AHEAD = 32;
 
 /** Threads that check bulk lines; they start with the first upload. */
 export class LineThreads {

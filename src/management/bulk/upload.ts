@@ -169,7 +169,7 @@ class Upload {
     await this.#window[0]!.result;
     const waiting = this.#window.findIndex(({ checked }) => checked === null);
     const ready = this.#window.slice(0, waiting === -1 ? this.#window.length : waiting);
-    const messages = ready.flatMap(({ checked }) => messagesOf(checked!));
+    const messages = ready.flatMap(({ checked }): readonly BusMessage[] => checked!.messages);
     if (messages.length > 0) await this.#deps.changes.send(messages);
     for (const { block, checked } of ready) await this.#countRefused(checked!.errors, block);
     const lines = ready.reduce((sum, { block }) => sum + block.lines, this.#sent.lines);
@@ -225,12 +225,4 @@ class Upload {
     });
     this.#refusedUpTo = toOffset;
   }
-}
-
-function messagesOf({ packed, ends, partitions, keys }: LinesResult): BusMessage[] {
-  return ends.map((end, index) => ({
-    partition: partitions[index]!,
-    key: keys[index]!,
-    value: packed.subarray(index === 0 ? 0 : ends[index - 1]!, end),
-  }));
 }

@@ -13,7 +13,9 @@ import { TOPICS } from '../../../src/core/topics.ts';
 import { Applier, type ApplierDeps } from '../../../src/engine/apply.ts';
 import { Calendars } from '../../../src/engine/change/calendars.ts';
 import { nextEffective } from '../../../src/engine/change/timing.ts';
+import { checkLines } from '../../../src/management/bulk/check-lines.ts';
 import type { Bus, BusRecord } from '../../../src/ports/bus.ts';
+import type { OperationError } from '../../../src/ports/operation-store.ts';
 import type { Stores } from '../../../src/ports/stores.ts';
 import { silentTelemetry } from '../../../src/ports/telemetry.ts';
 import { NOON } from './samples.ts';
@@ -96,6 +98,17 @@ export class ApplierRun {
     const messages = changes.map((change) => ({ partition: 0, key: change.key, value: encodeMessage(change) }));
     await producer.send([{ topic: TOPICS.changes, messages }]);
     await producer.close();
+  }
+
+  /** Lines of a bulk upload, checked and in messages as the API sends them; answers those that were refused. */
+  async sendLines(operation: string, lines: readonly string[]): Promise<OperationError[]> {
+    const bytes = Buffer.from(lines.map((line) => `${line}\n`).join(''));
+    const task = { cluster: 'team', operation, atMs: NOON, changesPartitions: 1, calendars: [] };
+    const { messages, errors } = checkLines({ ...task, bytes, firstLine: 1 });
+    const producer = await this.stores.bus.producer();
+    await producer.send([{ topic: TOPICS.changes, messages }]);
+    await producer.close();
+    return errors;
   }
 
   /** A new incarnation applies everything that is not committed, in batches of a size. Throws where it crashes. */

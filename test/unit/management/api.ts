@@ -1,6 +1,7 @@
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import { memoryStores } from '../../../src/adapters/memory/stores.ts';
 import { systemClock } from '../../../src/adapters/system/clock.ts';
+import { changesIn } from '../../../src/core/lines.ts';
 import { TOPICS } from '../../../src/core/topics.ts';
 import { buildApi } from '../../../src/management/app.ts';
 import { applierService } from '../../../src/management/applier-process.ts';
@@ -21,7 +22,7 @@ export interface ApiUnderTest {
   /** One request; the body is sent as JSON unless it is text or bytes. */
   call(method: string, url: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
   /** What a refused request must leave as it is. */
-  counts(): Promise<{ jobs: number; offsets: number; members: number }>;
+  counts(): Promise<{ jobs: number; offsets: number; changes: number; members: number }>;
   close(): Promise<void>;
 }
 
@@ -120,10 +121,19 @@ export async function counts({ bus, jobs, shards, triggers }: Stores) {
   const states = Object.values(await jobs.counts());
   const offsets = await bus.offsets(TOPICS.changes);
   let members = 0;
+  let changes = 0;
+  for (const partition of offsets.keys()) {
+    const reader = await bus.reader(TOPICS.changes, partition, 'first');
+    while (!(await reader.caughtUp())) {
+      for (const { value } of await reader.read(0)) changes += changesIn(value);
+    }
+    await reader.close();
+  }
   for (const { id } of await shards.shards()) members += (await triggers.count(id)).members;
   return {
     jobs: states.reduce((sum, count) => sum + count, 0),
     offsets: offsets.reduce((sum, { end }) => sum + end, 0),
+    changes,
     members,
   };
 }
