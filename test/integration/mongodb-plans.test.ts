@@ -17,10 +17,29 @@ const servers = inject('servers');
 const database = `test-plans-${randomUUID()}`;
 
 /** Fields of a command that belong to its transport and not to the question it asks. */
-const TRANSPORT = ['$db', '$clusterTime', 'lsid', 'txnNumber', 'readConcern', 'writeConcern', '$readPreference'];
+const TRANSPORT = [
+  '$db',
+  '$clusterTime',
+  'lsid',
+  'txnNumber',
+  'startTransaction',
+  'autocommit',
+  'readConcern',
+  'writeConcern',
+  '$readPreference',
+];
 /** Commands that search: for each there must be an index. Inserts and the handshake do not search. */
 const SEARCHING = new Set(['find', 'aggregate', 'update', 'delete', 'findAndModify', 'count', 'distinct']);
-const OTHERS = new Set(['insert', 'createIndexes', 'hello', 'endSessions', 'getMore', 'killCursors']);
+const OTHERS = new Set([
+  'insert',
+  'createIndexes',
+  'hello',
+  'endSessions',
+  'getMore',
+  'killCursors',
+  'commitTransaction',
+  'abortTransaction',
+]);
 
 interface Asked {
   method: string;

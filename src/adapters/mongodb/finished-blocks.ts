@@ -8,7 +8,14 @@
  * version. `fold` brings blocks of a whole shard into the documents, where (m) 15 us a job are enough, since those lie together.
  * It leaves the block there for some time, so that whoever has read the document before finds the block after.
  */
-import { type Collection, type Db, type IndexDescription, ObjectId } from 'mongodb';
+import {
+  type ClientSession,
+  type Collection,
+  type Db,
+  type IndexDescription,
+  type MongoClient,
+  ObjectId,
+} from 'mongodb';
 import type { Job } from '../../core/job.ts';
 import type { FinishedJob } from '../../ports/job-endings.ts';
 import type { JobDocument } from './job-document.ts';
@@ -30,8 +37,10 @@ export const FINISHED_INDEXES: readonly IndexDescription[] = [
 
 /** Fewer one-shots than this at a time are marked in their documents: there is no need, and everybody sees them at once. */
 export const BLOCKS_FROM = 500;
-/** Jobs that one fold takes, all of one shard unless there are more: some 150 ms of mongod. */
+/** Jobs that one fold takes, all of one shard unless there are more. */
 const FOLD_JOBS = 10_000;
+/** Jobs of one transaction of a fold: for its some 40 ms nobody else can write them. */
+const TRANSACTION_JOBS = 2_000;
 
 interface FinishedBlock {
   _id: ObjectId;
@@ -52,10 +61,12 @@ export function finishedAt(nowMs: number) {
 }
 
 export class FinishedBlocks {
+  readonly #client: MongoClient;
   readonly #blocks: Collection<FinishedBlock>;
   readonly #jobs: Collection<JobDocument>;
 
   constructor(db: Db, jobs: Collection<JobDocument>) {
+    this.#client = db.client;
     this.#blocks = db.collection(FINISHED);
     this.#jobs = jobs;
   }
@@ -101,35 +112,56 @@ export class FinishedBlocks {
   }
 
   /** How many jobs stand in blocks that are not folded. */
-  async count(cluster?: string): Promise<number> {
+  async count(cluster: string | undefined, session: ClientSession): Promise<number> {
     const match = { cluster: cluster ?? { $gt: '' }, jobs: { $gt: 0 } };
     const [sum] = await this.#blocks
-      .aggregate<{ n: number }>([{ $match: match }, { $group: { _id: null, n: { $sum: '$jobs' } } }])
+      .aggregate<{ n: number }>([{ $match: match }, { $group: { _id: null, n: { $sum: '$jobs' } } }], {
+        session,
+        readConcern: 'snapshot',
+      })
       .toArray();
     return sum?.n ?? 0;
   }
 
-  /** A crash between its steps repeats it, which changes nothing. */
+  /** Documents and blocks change in one transaction, so that counts, which read at one moment, have each job once. */
   async fold(): Promise<number> {
     const unfolded = { jobs: { $gt: 0 } };
     const [oldest] = await this.#blocks.find(unfolded).sort({ atMs: 1 }).limit(1).toArray();
     if (oldest === undefined) return 0;
-    const blocks: FinishedBlock[] = [];
+    let folded = 0;
+    let blocks: FinishedBlock[] = [];
     let jobs = 0;
     for await (const block of this.#blocks.find({ shard: oldest.shard, ...unfolded })) {
       blocks.push(block);
       jobs += block.jobs;
-      if (jobs >= FOLD_JOBS) break;
+      if (jobs < TRANSACTION_JOBS) continue;
+      await this.#foldBlocks(blocks);
+      folded += jobs;
+      blocks = [];
+      jobs = 0;
+      if (folded >= FOLD_JOBS) break;
     }
-    if (blocks.length === 0) return 0;
+    if (blocks.length > 0) await this.#foldBlocks(blocks);
+    return folded + jobs;
+  }
+
+  /** Repeated, after a crash or by two at once, it changes nothing. */
+  async #foldBlocks(blocks: readonly FinishedBlock[]): Promise<void> {
     const operations = blocks.map(({ shard, version, numbers, atMs }) => {
       const filter = { shard, number: { $in: numbers }, version, state: 'enabled' as const, deleted: false };
       return { updateMany: { filter, update: finishedAt(atMs) } };
     });
-    await this.#jobs.bulkWrite(operations, { ordered: false });
     const ids = blocks.map(({ _id }) => _id);
-    await this.#blocks.updateMany({ _id: { $in: ids } }, { $set: { jobs: 0 }, $currentDate: { foldedAt: true } });
-    return jobs;
+    await this.#client.withSession((session) =>
+      session.withTransaction(async () => {
+        await this.#jobs.bulkWrite(operations, { session });
+        await this.#blocks.updateMany(
+          { _id: { $in: ids } },
+          { $set: { jobs: 0 }, $currentDate: { foldedAt: true } },
+          { session },
+        );
+      }),
+    );
   }
 }
 

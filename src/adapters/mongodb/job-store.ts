@@ -1,4 +1,4 @@
-import { type Collection, type Db, type Filter, type IndexDescription, ObjectId } from 'mongodb';
+import { type ClientSession, type Collection, type Db, type Filter, type IndexDescription, ObjectId } from 'mongodb';
 import { carillonError } from '../../core/errors.ts';
 import type { Job, JobState } from '../../core/job.ts';
 import type { JobQuery, JobStore, JobUse, JobVersion } from '../../ports/job-store.ts';
@@ -140,9 +140,12 @@ export function mongoJobStore(db: Db): JobStore {
     },
 
     async counts(cluster): Promise<Record<JobState, number>> {
-      const [counts, inBlocks] = await Promise.all([countStates(jobs, cluster), finished.count(cluster)]);
-      const moved = Math.min(inBlocks, counts.enabled);
-      return { ...counts, enabled: counts.enabled - moved, finished: counts.finished + moved };
+      // Both at one moment: a fold moves jobs from one to the other.
+      return await db.client.withSession({ snapshot: true }, async (session) => {
+        const counts = await countStates(jobs, cluster, session);
+        const moved = Math.min(await finished.count(cluster, session), counts.enabled);
+        return { ...counts, enabled: counts.enabled - moved, finished: counts.finished + moved };
+      });
     },
 
     async sweep(partition, offset, limit): Promise<number> {
@@ -293,27 +296,33 @@ async function listEnabled(
 }
 
 /** Enabled jobs are those that the index of the others does not have. No document is read. */
-async function countStates(jobs: Collection<JobDocument>, cluster?: string): Promise<Record<JobState, number>> {
+async function countStates(
+  jobs: Collection<JobDocument>,
+  cluster: string | undefined,
+  session: ClientSession,
+): Promise<Record<JobState, number>> {
   const counts: Record<JobState, number> = { enabled: 0, paused: 0, finished: 0, terminated: 0, error: 0 };
   // Every name is above the empty text: without a cluster this is the whole index.
   const keys = cluster === undefined ? { $gt: '' } : keysOf({ cluster, limit: 0 });
   const own = { cluster: cluster ?? { $gt: '' } };
+  const at = { session, readConcern: 'snapshot' } as const;
   const count = async (filter: Filter<JobDocument>): Promise<number> => {
-    const [found] = await jobs.aggregate<{ n: number }>([{ $match: filter }, { $count: 'n' }]).toArray();
+    const [found] = await jobs.aggregate<{ n: number }>([{ $match: filter }, { $count: 'n' }], at).toArray();
     return found?.n ?? 0;
   };
-  const [all, deleted, groups] = await Promise.all([
-    count({ _id: keys }),
-    count({ ...own, deleted: true }),
-    jobs
-      .aggregate<{ _id: JobState; n: number }>([
-        { $match: { ...own, deleted: false, state: { $in: OTHER_STATES } } },
-        { $group: { _id: '$state', n: { $sum: 1 } } },
-      ])
-      .toArray(),
-  ]);
-  for (const { _id, n } of groups) counts[_id] = n;
-  const others = groups.reduce((sum, { n }) => sum + n, deleted);
-  // They are counted one after the other while jobs come and go.
-  return { ...counts, enabled: Math.max(0, all - others) };
+  const all = await count({ _id: keys });
+  const deleted = await count({ ...own, deleted: true });
+  const groups = jobs.aggregate<{ _id: JobState; n: number }>(
+    [
+      { $match: { ...own, deleted: false, state: { $in: OTHER_STATES } } },
+      { $group: { _id: '$state', n: { $sum: 1 } } },
+    ],
+    at,
+  );
+  counts.enabled = all - deleted;
+  for await (const { _id, n } of groups) {
+    counts[_id] = n;
+    counts.enabled -= n;
+  }
+  return counts;
 }
