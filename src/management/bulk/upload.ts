@@ -10,6 +10,9 @@ import type { LineThreads } from './threads.ts';
 /** Lines refused before the topic are counted as of a partition of their own, whose offsets are line numbers. */
 const REFUSED_PARTITION = -1;
 
+/** How far an upload came is noted this often, in ms: appliers write to the same document, and whoever writes second begins again. */
+const NOTE_EVERY_MS = 200;
+
 /** Uploads at once: each holds a few blocks of 256 KiB. */
 const UPLOADS_MOST = 16;
 
@@ -88,9 +91,11 @@ class Upload {
   #sending: Promise<void> | null = null;
   /** Ends with the send that runs. */
   #turn: Promise<void> = Promise.resolve();
-  /** Runs while notes of how far it came are written; it never rejects. */
+  /** Runs while a note of how far it came is written; it never rejects. */
   #noting: Promise<void> | null = null;
   #noteDue = false;
+  #notedMs = Number.NEGATIVE_INFINITY;
+  #cancelNote: (() => void) | null = null;
   /** Why the upload broke off. */
   #broken: Error | null = null;
   #sent: { lines: number; hash: string };
@@ -127,6 +132,8 @@ class Upload {
       // Also when the upload broke off: what was read goes into the topic, and the repeat begins behind it.
       await this.#sending;
       await this.#noting;
+      this.#cancelNote?.();
+      if (this.#noteDue) await this.#writeNote();
     }
     if (this.#broken !== null) throw this.#broken;
     if (state === 'receiving') {
@@ -176,24 +183,33 @@ class Upload {
     this.#sent = { lines, hash: ready.at(-1)!.block.hash };
     this.#window.splice(0, ready.length);
     this.#noteDue = true;
-    this.#noting ??= this.#writeNotes();
+    this.#noteSoon();
+  }
+
+  #noteSoon(): void {
+    if (this.#noting !== null || this.#cancelNote !== null) return;
+    const { clock } = this.#deps;
+    this.#cancelNote = clock.after(Math.max(0, this.#notedMs + NOTE_EVERY_MS - clock.monotonicMs()), () => {
+      this.#cancelNote = null;
+      this.#noting = this.#writeNote();
+    });
   }
 
   /**
    * No send waits for a note, since the appliers write to the same document and a note is slow: the next one tells what was
    * sent meanwhile. A crash before it repeats lines, which are known by their ids.
    */
-  async #writeNotes(): Promise<void> {
+  async #writeNote(): Promise<void> {
     const { cluster, key } = this.#operation;
+    this.#noteDue = false;
+    this.#notedMs = this.#deps.clock.monotonicMs();
     try {
-      while (this.#noteDue) {
-        this.#noteDue = false;
-        await this.#deps.stores.operations.received(cluster, key, this.#sent.lines, this.#sent.hash);
-      }
+      await this.#deps.stores.operations.received(cluster, key, this.#sent.lines, this.#sent.hash);
     } catch (error) {
       this.#breakOff(error);
     }
     this.#noting = null;
+    if (this.#noteDue) this.#noteSoon();
   }
 
   /** Later blocks must not overtake the one that failed. */
