@@ -97,11 +97,12 @@ export interface TopicMessages {
 /**
  * Why records of one partition could not be sent, for certain. `topic-unknown`, and `no-leader` (of triggers only; others wait for
  * one): none of the batch for this partition is durable. `record-too-large`: those that `places` names are not; all others are.
+ * `outcome-unknown` (of triggers only, beside others that are durable): some or all may be durable; in a commit none is.
  */
 export interface SendFailure {
   topic: string;
   partition: number;
-  code: 'topic-unknown' | 'record-too-large' | 'no-leader';
+  code: 'topic-unknown' | 'record-too-large' | 'no-leader' | 'outcome-unknown';
   /** Of `record-too-large`: places of the records among those of the call for this partition, in their order, from 0. */
   places?: readonly number[];
 }
@@ -112,10 +113,8 @@ export class CommitRefused extends CarillonError {
 
   constructor(failures: readonly SendFailure[]) {
     const { code, topic, partition } = failures[0]!;
-    super(
-      code === 'no-leader' ? 'unavailable' : code,
-      `${topic}/${partition}${code === 'no-leader' ? ' has no leader' : ''}`,
-    );
+    const known = code === 'topic-unknown' || code === 'record-too-large';
+    super(known ? code : 'unavailable', `${topic}/${partition}${known ? '' : ` (${code})`}`);
     this.failures = failures;
   }
 }

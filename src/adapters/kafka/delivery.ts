@@ -4,10 +4,12 @@ import type { SendFailure } from '../../ports/bus.ts';
 /** One call of `send`: it is answered when every record of it is durable or failed. */
 export class Delivery {
   readonly startedMs = performance.now();
-  /** Whether it waits for a partition without a leader as long as anything is waited for; else its records fail there. */
+  /** Whether it waits for a partition without a leader as for anything, and fails as a whole; else partitions fail by themselves. */
   readonly waits: boolean;
   readonly #done = Promise.withResolvers<SendFailure[]>();
   readonly #failures = new Map<string, SendFailure>();
+  readonly #unknown = new Map<string, SendFailure>();
+  #durable = 0;
   /** Records that are neither durable nor failed; while they come in, less those that are refused at once. */
   #open = 0;
   #asked = false;
@@ -20,7 +22,7 @@ export class Delivery {
   /** Answers when all of so many records are. To be called once, before any of them is sent. */
   answer(records: number): Promise<SendFailure[]> {
     this.#asked = true;
-    this.acknowledged(-records);
+    this.#settled(-records);
     return this.#done.promise;
   }
 
@@ -30,10 +32,8 @@ export class Delivery {
   }
 
   acknowledged(records: number): void {
-    this.#open -= records;
-    if (!this.#asked || this.#open > 0) return;
-    if (this.#error === null) this.#done.resolve(this.failures);
-    else this.#done.reject(this.#error);
+    this.#durable += records;
+    this.#settled(records);
   }
 
   /** These records failed, for certain; of `record-too-large` they are named, since the others go out. */
@@ -48,13 +48,23 @@ export class Delivery {
     const places = [...(this.#failures.get(key)?.places ?? []), ...own];
     const failure = { topic, partition, code };
     this.#failures.set(key, code === 'record-too-large' ? { ...failure, places } : failure);
-    this.acknowledged(count);
+    this.#settled(count);
   }
 
   /** What became of these records is not known, or they failed in a way that nobody can mend record by record. */
-  failed(records: number, error: CarillonError): void {
-    this.#error ??= error;
-    this.acknowledged(records);
+  failed(topic: string, partition: number, records: number, error: CarillonError): void {
+    if (this.#error === null || error.code !== 'unavailable') this.#error = error;
+    this.#unknown.set(`${topic}/${partition}`, { topic, partition, code: 'outcome-unknown' });
+    this.#settled(records);
+  }
+
+  /** Where others are durable, one partition that is not stands for itself; where none is, the whole call has failed. */
+  #settled(records: number): void {
+    this.#open -= records;
+    if (!this.#asked || this.#open > 0) return;
+    const partial = !this.waits && this.#durable > 0 && this.#error?.code === 'unavailable';
+    if (this.#error === null || partial) this.#done.resolve([...this.#failures.values(), ...this.#unknown.values()]);
+    else this.#done.reject(this.#error);
   }
 }
 

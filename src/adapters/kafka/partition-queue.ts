@@ -244,7 +244,8 @@ export class PartitionQueue {
 
   /** What fails may still be on its way to the broker, so its buffers are not used again. */
   #fail(batches: readonly Batch[], error: CarillonError): void {
-    for (const { chunks } of batches) for (const { delivery, count } of chunks) delivery.failed(count, error);
+    for (const { chunks } of batches)
+      for (const { delivery, count } of chunks) delivery.failed(this.topic, this.partition, count, error);
   }
 
   #take(): Flight {

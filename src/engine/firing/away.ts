@@ -2,7 +2,7 @@ import { isCode } from '../../core/errors.ts';
 import type { SlotState } from './slot-state.ts';
 
 /**
- * What takes no triggers now: topics that do not exist, and partitions without a leader. Their jobs wait behind cursors, so they hold
+ * What takes no triggers now: topics that do not exist, and partitions without a leader or that do not answer. Their jobs wait behind cursors, so they hold
  * up nothing; others of the same batch go without them.
  */
 export function isAway(slot: SlotState, topic: string, partition: number): boolean {
@@ -20,7 +20,7 @@ export function setAway(slot: SlotState, topic: string, partition: number | null
     slot.event('error', 'a topic does not exist: its triggers wait behind cursors until it does', { topic });
   } else {
     slot.count('partitions_unled_total', { topic });
-    slot.event('error', 'a partition has no leader: its triggers wait behind cursors until it has', {
+    slot.event('error', 'a partition takes no triggers: they wait behind cursors until it does', {
       topic,
       partition,
     });

@@ -97,7 +97,7 @@ function leaveOut(slot: SlotState, items: readonly Item[], failures: readonly Se
     if (failure === undefined) {
       rest.push(item);
     } else if (failure.code !== 'record-too-large') {
-      setAway(slot, item.topic, failure.code === 'no-leader' ? item.partition : null);
+      setAway(slot, item.topic, failure.code === 'topic-unknown' ? null : item.partition);
       again(slot, item);
     } else if (failure.places?.some((place) => place >= first && place < after)) {
       failEntry(slot, item.entry, 'a trigger is larger than its topic allows');
