@@ -109,6 +109,8 @@ export interface ChangeReplay {
    * store cannot say whether the owner must hear of the change, and it is told in any case.
    */
   tell?: boolean;
+  /** The job was finished already when this version was written: it fires nothing. */
+  finished?: boolean;
 }
 
 /** The encoded record (base64) of a former version at one place; null: it is too large to be told. */

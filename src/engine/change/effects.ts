@@ -67,7 +67,8 @@ export function effectsOf(sequence: Sequence, calendars: Calendars): Effect[] {
  * fired and finished it before that run's message could tell what is owed: so it is added and told again as it was.
  */
 function asWritten({ stored }: Sequence, final: Job): Job {
-  return final === stored && final.state === 'finished' ? { ...final, state: 'enabled' } : final;
+  const since = final === stored && final.state === 'finished' && final.replay?.finished !== true;
+  return since ? { ...final, state: 'enabled' } : final;
 }
 
 /** The runs by hand in a sequence; each goes to the owner, whatever H is. */

@@ -179,6 +179,7 @@ function withReplay(job: Job, done: readonly ChangeDone[], former: Former, left:
     outcomes,
     left,
     ...(tell ? { tell } : {}),
+    ...(job.state === 'finished' ? { finished: true } : {}),
   };
   return { ...rest, replay };
 }

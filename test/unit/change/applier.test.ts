@@ -179,6 +179,28 @@ describe('the applier', () => {
     ]);
   });
 
+  it('a job that was finished before it moved is not made to fire by a crash of the applier', async () => {
+    const run = new ApplierRun();
+    await run.open();
+    const key = 'over';
+    await run.send([change(put({ schedule: { kind: 'once', atMs: NOON + 5_000 } }), { key })]);
+    await run.applyAll();
+    const { jobs, triggers } = run.stores;
+    const [job] = (await jobs.list({ cluster: 'team', limit: 1 })).jobs;
+    const { shard, number, version } = job!;
+    await jobs.finish([{ shard, number, version }], NOON + 6_000);
+    await triggers.removeFinished(shard, [{ number, version }]);
+    const told = (await run.seen()).fast.length;
+    await run.send([change({ kind: 'move', step: 'begin', cutMs: NOON + 127_000 }, { key, atMs: NOON + 7_000 })]);
+    await expect(run.applyAll(1_000, new Crash(0, 'before', 'add'))).rejects.toThrow('crash');
+    await run.applyAll();
+    const [moved] = (await jobs.list({ cluster: 'team', limit: 1 })).jobs;
+    expect(moved).toMatchObject({ version: 2, state: 'finished' });
+    expect([moved!.shard, moved!.number]).not.toEqual([shard, number]);
+    expect(await triggers.count(moved!.shard)).toEqual({ members: 0, finished: 0 });
+    expect((await run.seen()).fast.slice(told)).toEqual([]);
+  });
+
   it('two crashes, with more changes each time: the owner still hears that what is in its wheel is over', async () => {
     const run = new ApplierRun();
     await run.open();
