@@ -10,8 +10,12 @@ const PIECE_BLOCKS = 500;
 const PIECE_RECORDS = 5_000;
 /** Pages of 4 KiB that one piece gives back to the file system at most. */
 const PIECE_PAGES = 1_024;
-/** Free pages that are kept for what comes next, so that the file does not shrink and grow again. */
+/**
+ * Free pages that are kept for what comes next, so that the file does not shrink and grow again with each sweep: at least so
+ * many, and half as many as are in use.
+ */
 const SPARE_PAGES = 4_096;
+const SPARE_PER_USED = 0.5;
 /** A tombstone of a compacted topic stays for this long, in ms, so that a slow reader sees it: a day, as in Kafka. */
 const TOMBSTONE_MS = 86_400_000;
 
@@ -155,7 +159,9 @@ function sweepTombstones(db: Database, nowMs: number): boolean {
 /** Gives free pages back to the file system, some at a time; the file is cut at the next checkpoint. */
 function giveBackPages(db: Database): boolean {
   const { freelist_count } = db.get<{ freelist_count: number }>('PRAGMA freelist_count')!;
-  if (freelist_count <= SPARE_PAGES) return false;
-  db.exec(`PRAGMA incremental_vacuum(${Math.min(PIECE_PAGES, freelist_count - SPARE_PAGES)})`);
-  return freelist_count - SPARE_PAGES > PIECE_PAGES;
+  const { page_count } = db.get<{ page_count: number }>('PRAGMA page_count')!;
+  const tooMany = freelist_count - Math.max(SPARE_PAGES, Math.floor((page_count - freelist_count) * SPARE_PER_USED));
+  if (tooMany <= 0) return false;
+  db.exec(`PRAGMA incremental_vacuum(${Math.min(PIECE_PAGES, tooMany)})`);
+  return tooMany > PIECE_PAGES;
 }
