@@ -48,6 +48,8 @@ export class Batch {
   readonly runs: { cluster: string; effectiveMs: number; n: number }[] = [];
   /** T stays below this until the batch is acknowledged, UTC ms: its oldest time that no cursor covers. */
   oldestMs = Number.POSITIVE_INFINITY;
+  /** The latest effective time of an item that no cursor covers, UTC ms. */
+  itemsLastMs = Number.NEGATIVE_INFINITY;
   /** The latest effective time of a plain trigger, and the earliest of those that come next, UTC ms. */
   plainLastMs = Number.NEGATIVE_INFINITY;
   plainNextMs = Number.POSITIVE_INFINITY;

@@ -84,7 +84,7 @@ function takePlain(slot: SlotState, batch: Batch, entry: number, nowMs: number):
   const nominalMs = entries.nominalMs[entry]!;
   const afterMs = plan.everyMs > 0 ? nominalMs + plan.everyMs : plan.schedule.next(nominalMs);
   const nextMs = afterMs === NO_OCCURRENCE ? Number.POSITIVE_INFINITY : afterMs + plan.offsetMs;
-  if (nextMs <= nowMs && !mayFollow(slot, effectiveMs, nextMs, nowMs)) return false;
+  if (nextMs <= nowMs && !mayFollow(slot, batch, effectiveMs, nextMs, nowMs)) return false;
   batch.addPlain(entry, plan, entries.shard[entry]!, entries.number[entry]!, nominalMs, effectiveMs, afterMs);
   entries.state[entry] = FLIGHT;
   return true;
@@ -92,10 +92,13 @@ function takePlain(slot: SlotState, batch: Batch, entry: number, nowMs: number):
 
 /**
  * Whether an occurrence that is due already may wait for the acknowledgement of the one before. T stays before it meanwhile, and
- * an exactly-once batch must not reach beyond T: so neither has the wheel passed it, nor does it before the next batch.
+ * an exactly-once batch must not reach beyond T: so neither has the wheel passed it, nor another job's times in the batch, nor do
+ * they before the next batch.
  */
-function mayFollow(slot: SlotState, effectiveMs: number, nextMs: number, nowMs: number): boolean {
-  return nextMs > slot.wheel.timeMs && nowMs - effectiveMs < PLAIN_OWED * (nextMs - effectiveMs);
+function mayFollow(slot: SlotState, batch: Batch, effectiveMs: number, nextMs: number, nowMs: number): boolean {
+  return (
+    nextMs > Math.max(slot.wheel.timeMs, batch.itemsLastMs) && nowMs - effectiveMs < PLAIN_OWED * (nextMs - effectiveMs)
+  );
 }
 
 function take(slot: SlotState, batch: Batch, entry: number, nowMs: number): void {
@@ -121,7 +124,8 @@ function take(slot: SlotState, batch: Batch, entry: number, nowMs: number): void
     return;
   }
   const missed = effectiveMs < nowMs - slot.options.misfireAfterMs;
-  const upToMs = live.cursor === null ? Math.min(nowMs, horizonOf(slot, entry, nowMs)) : nowMs;
+  const reachMs = Math.min(nowMs, Math.max(effectiveMs, batch.plainNextMs - 1), horizonOf(slot, entry, nowMs));
+  const upToMs = live.cursor === null ? reachMs : nowMs;
   if (missed) takeMissed(slot, batch, entry, live, segment, plan, nowMs, upToMs);
   else takeOwed(slot, batch, entry, live, segment, plan, nowMs, upToMs, slot.entries.nominalMs[entry]!, 0, 0);
 }
@@ -264,6 +268,7 @@ function push(slot: SlotState, batch: Batch, live: Live, item: Item): void {
   entries.state[item.entry] = FLIGHT;
   if (live.cursor === null && live.run === null) {
     batch.oldestMs = Math.min(batch.oldestMs, entries.effectiveMs[item.entry]!);
+    batch.itemsLastMs = Math.max(batch.itemsLastMs, item.lastMs);
   }
   const { after } = item;
   const segment = after?.segment ?? 0;

@@ -299,6 +299,14 @@ const FOUND: Record<string, Action[]> = {
     { kind: 'crash', midway: 0 },
     { kind: 'adopt', applierMs: -1 },
   ],
+  'an owner dies when its first batch has been sent': [
+    { kind: 'rate', period: 100, shift: 0 },
+    { kind: 'rate', period: 130, shift: 0 },
+    { kind: 'wait', ms: 500 },
+    { kind: 'rate', period: 100, shift: 0 },
+    { kind: 'crash', midway: 2 },
+    { kind: 'handover' },
+  ],
   'the store forgets a pause that an owner without the job had heard of': [
     { kind: 'crash', midway: 0 },
     { kind: 'lose', backCalls: 1, afterCalls: 2 },
