@@ -69,7 +69,7 @@ export function rolesService(deps: RolesDeps, options: RolesOptions): Roles {
       incarnation: randomUUID(),
     });
     api = apiServer({ ...deps, changes, options }, options.listen);
-    services.push(changes, applierService(deps), zoneData({ ...deps, changes }), api);
+    services.push(changes, applierService({ ...deps, changes }), zoneData({ ...deps, changes }), api);
   }
   const all = inOrder('roles', telemetry, services);
   return {

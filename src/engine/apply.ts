@@ -1,7 +1,6 @@
-import { isCode } from '../core/errors.ts';
 import { changesIn } from '../core/lines.ts';
 import { APPLIER_GROUP, TOPICS } from '../core/topics.ts';
-import type { BusLane, BusRecord, GroupHolder, GroupOffset } from '../ports/bus.ts';
+import type { BusLane, BusRecord, GroupHolder } from '../ports/bus.ts';
 import type { CatalogStore } from '../ports/catalog-store.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { JobStore } from '../ports/job-store.ts';
@@ -9,12 +8,13 @@ import type { OperationStore } from '../ports/operation-store.ts';
 import type { ShardStore } from '../ports/shard-store.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 import type { TriggerStore } from '../ports/trigger-store.ts';
-import { addLines, addMembers } from './change/add-members.ts';
+import { addLines, addMembers, type ShardMessage, type Told } from './change/add-members.ts';
+import { Commits, type Stored } from './change/commits.ts';
 import { OperationCounter } from './change/count-operations.ts';
 import { Lanes } from './change/lanes.ts';
 import { Places } from './change/places.ts';
 import { ShardSlots } from './change/shard-slots.ts';
-import { type AppliedMessages, messagesFor, together } from './change/tell.ts';
+import { type AnswersHere, messagesFor } from './change/tell.ts';
 import { Tombstones } from './change/tombstones.ts';
 import { ClusterNames, type Grouped, groupByJob, type Work } from './change/work.ts';
 import { calendarsNow, JobWriter } from './change/write-jobs.ts';
@@ -29,6 +29,8 @@ export interface ApplierDeps {
   telemetry: Telemetry;
   slotsPerSet: number;
   answersPartitions: number;
+  /** Whoever asks for changes in this process. */
+  answersHere?: AnswersHere;
 }
 
 /** A batch of one changes partition, as it came from the bus. */
@@ -51,25 +53,33 @@ const ROUNDS_MOST = 4;
 interface Waiting extends ChangesBatch {
   /** Changes in its records. */
   changes: number;
-  resolve: () => void;
-  reject: (error: unknown) => void;
+  stored: PromiseWithResolvers<void>;
+  committed: PromiseWithResolvers<void>;
+  urgent: boolean;
 }
 
-/** A batch that is in the stores and not committed. */
-interface Stored {
-  batch: Waiting;
+/** What a batch came to in the stores. */
+interface Made {
   works: readonly Work[];
   /** Of lines that made jobs, how many. */
   created: number;
-  messages: AppliedMessages;
-  offset: GroupOffset;
+  told: Told;
+  ofLines: readonly ShardMessage[];
+}
+
+/** What became of a batch; both fail where it has to be given again. */
+export interface Applied {
+  /** It is in the stores: the next batch of the partition may come, without jobs of this one. */
+  stored: Promise<void>;
+  /** Its offset is committed, with what others are told of it. */
+  committed: Promise<void>;
 }
 
 /**
  * The applier of the changes partitions that one process holds: batch of changes -> job store -> trigger store -> counts ->
  * one transaction with the fast-path messages, the answers and the offset of the input. Each step is conditional or safe to
  * repeat, so a crash between any two, and the same records again, end in the same documents, members, messages, answers and
- * counts. A partition has one batch at a time.
+ * counts. A partition has one batch at a time that is not stored; a batch with jobs of one that is not committed has to wait for that.
  *
  * Batches of different partitions have no job in common, so those that wait share a round: one question to each store, one
  * transaction. Four rounds are stored at a time, while others are committed. A round that fails is done again batch by batch,
@@ -78,6 +88,7 @@ interface Stored {
 export class Applier {
   readonly #deps: ApplierDeps;
   readonly #lanes = new Lanes();
+  readonly #commits: Commits;
   readonly #places: Places;
   readonly #writer: JobWriter;
   readonly #counter: OperationCounter;
@@ -95,6 +106,7 @@ export class Applier {
     this.#counter = new OperationCounter(deps.operations);
     this.#clusters = new ClusterNames(deps.catalog);
     this.#slots = new ShardSlots(deps.shards, deps.slotsPerSet);
+    this.#commits = new Commits(this.#lanes, deps.clock, (message, error) => this.#tell(message, error));
   }
 
   /** Takes a partition with its lane. */
@@ -116,31 +128,53 @@ export class Applier {
     if (this.#lanes.size === 0) await this.#places.close();
   }
 
-  /** Applies a batch whole, or throws and has to be given it again. */
+  /** Applies a batch and commits it at once, or throws and has to be given it again. */
   apply(batch: ChangesBatch): Promise<void> {
-    if (batch.records.length === 0) return Promise.resolve();
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const changes = batch.records.reduce((sum, { value }) => sum + changesIn(value), 0);
-    this.#waiting.push({ ...batch, changes, resolve, reject });
-    this.#deps.telemetry.gauge('applier_batches_waiting', this.#waiting.length);
-    if (this.#rounds < ROUNDS_MOST) void this.#work();
-    return promise;
+    return this.#take(batch, true).committed;
+  }
+
+  /** Applies a batch; what nobody waits for is committed a little later, with what comes meanwhile. */
+  begin(batch: ChangesBatch): Applied {
+    return this.#take(batch, false);
+  }
+
+  /** Commits what is stored of a partition as soon as may be. */
+  hurry(partition: number): void {
+    this.#commits.hurry(partition);
+  }
+
+  #take(batch: ChangesBatch, urgent: boolean): Applied {
+    const stored = Promise.withResolvers<void>();
+    const committed = Promise.withResolvers<void>();
+    // Whoever gave the batch may look at one of the two only.
+    for (const { promise } of [stored, committed]) promise.catch(() => {});
+    if (batch.records.length === 0) {
+      stored.resolve();
+      committed.resolve();
+    } else {
+      const changes = batch.records.reduce((sum, { value }) => sum + changesIn(value), 0);
+      this.#commits.begin(batch.partition);
+      this.#waiting.push({ ...batch, changes, stored, committed, urgent });
+      this.#deps.telemetry.gauge('applier_batches_waiting', this.#waiting.length);
+      if (this.#rounds < ROUNDS_MOST) void this.#work();
+    }
+    return { stored: stored.promise, committed: committed.promise };
   }
 
   /** Rounds one after the other while any batch waits. It never rejects: what goes wrong is told to whoever gave the batch. */
   async #work(): Promise<void> {
     this.#rounds += 1;
-    // Partitions whose records came in one answer of the bus hand them over one after the other.
+    // Partitions whose records came in one answer of the bus hand them over one after the other, all in the same turn.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
-      const batches = this.#take();
+      const batches = this.#next();
       this.#deps.telemetry.gauge('applier_batches_waiting', this.#waiting.length);
       await this.#round(batches);
     }
     this.#rounds -= 1;
   }
 
-  #take(): Waiting[] {
+  #next(): Waiting[] {
     let all = 0;
     const fits = this.#waiting.findIndex(({ changes }, index) => {
       all += changes;
@@ -151,15 +185,22 @@ export class Applier {
 
   async #round(batches: readonly Waiting[]): Promise<void> {
     try {
-      void this.#commit(await this.#store(batches));
+      const round = await this.#store(batches);
+      this.#commits.add(round);
+      for (const { stored } of batches) stored.resolve();
     } catch (error) {
-      if (batches.length === 1) batches[0]!.reject(error);
-      else for (const batch of batches) await this.#round([batch]);
+      const [only] = batches;
+      if (batches.length > 1) for (const batch of batches) await this.#round([batch]);
+      else if (only !== undefined) {
+        this.#commits.failed(only.partition);
+        only.stored.reject(error);
+        only.committed.reject(error);
+      }
     }
   }
 
   async #store(batches: readonly Waiting[]): Promise<Stored[]> {
-    const { catalog, triggers, clock, telemetry, answersPartitions } = this.#deps;
+    const { catalog, triggers, clock, telemetry } = this.#deps;
     const grouped: Grouped[] = [];
     for (const { partition, records } of batches) {
       grouped.push(await groupByJob(partition, records, this.#clusters, telemetry));
@@ -187,44 +228,38 @@ export class Applier {
     ]);
     await this.#slots.know([...told.shards, ...[...toldOfLines.values()].map(({ shard }) => shard)]);
     return own.map(({ batch, works: ofBatch, lines: made }) => {
-      const { partition, holder, records } = batch;
-      const next = records.at(-1)!.offset + 1;
-      const offset = { group: APPLIER_GROUP, topic: TOPICS.changes, partition, next, holder };
       const ofLines = toldOfLines.size === 0 ? [] : made.flatMap((line) => toldOfLines.get(line) ?? []);
-      const messages = messagesFor(ofBatch, told, ofLines, this.#slots, answersPartitions);
-      return { batch, works: ofBatch, created: made.length, messages, offset };
+      return this.#stored(batch, { works: ofBatch, created: made.length, told, ofLines });
     });
   }
 
-  /** Commits a round. It never rejects. */
-  async #commit(round: readonly Stored[]): Promise<void> {
-    try {
-      const partitions = round.map(({ batch }) => batch.partition);
-      const messages = together(round.map((stored) => stored.messages));
-      const offsets = round.map(({ offset }) => offset);
-      await this.#lanes.commit(partitions, messages, offsets);
-      for (const stored of round) this.#done(stored);
-    } catch (error) {
-      if (round.length > 1) for (const stored of round) void this.#commit([stored]);
-      else await this.#refused(round[0]!, error);
-    }
-  }
-
-  async #refused({ batch }: Stored, error: unknown): Promise<void> {
-    try {
-      // Somebody else has the partition, or had it for a moment: only a lane that is opened anew can tell.
-      if (isCode(error, 'lane-fenced')) await this.#lanes.close(batch.partition);
-    } catch (closing) {
-      this.#tell('a fenced lane did not close cleanly', closing);
-    }
-    batch.reject(error);
+  /** Tells this process what stands already, and makes ready what is to be committed. */
+  #stored({ partition, holder, records, urgent, committed }: Waiting, made: Made): Stored {
+    const { answersPartitions, answersHere } = this.#deps;
+    const to = { slots: this.#slots, answersPartitions, here: answersHere?.replyTo ?? null };
+    const { own, ...messages } = messagesFor(made.works, made.told, made.ofLines, to);
+    for (const answer of own.stored) answersHere?.answered(answer);
+    const next = records.at(-1)!.offset + 1;
+    const waitedFor = messages.fast.length + messages.answers.length + own.committed.length > 0;
+    return {
+      partition,
+      offset: { group: APPLIER_GROUP, topic: TOPICS.changes, partition, next, holder },
+      messages,
+      urgent: urgent || waitedFor,
+      committed: () => {
+        this.#done(partition, next, made);
+        for (const answer of own.committed) answersHere?.answered(answer);
+        committed.resolve();
+      },
+      refused: committed.reject,
+    };
   }
 
   /**
    * What may be lost with a crash: then a shard counts a few jobs more than it has, which a reconciliation mends, and
    * tombstones go a little later. Before the commit a repeat would take places away twice.
    */
-  #done({ batch, works, created, offset }: Stored): void {
+  #done(partition: number, next: number, { works, created }: Made): void {
     const { telemetry } = this.#deps;
     const counts = new Map<string, number>(created === 0 ? [] : [['created', created]]);
     for (const { sequence } of works) {
@@ -235,10 +270,9 @@ export class Applier {
       }
     }
     for (const [result, n] of counts) telemetry.count('changes_applied_total', { result }, n);
-    batch.resolve();
     this.#tombstones
-      .get(batch.partition)
-      ?.committed(offset.next)
+      .get(partition)
+      ?.committed(next)
       .catch((error: unknown) => this.#tell('tombstones were not swept', error));
   }
 

@@ -1,7 +1,9 @@
 import { changesIn } from '../core/lines.ts';
 import { APPLIER_GROUP, applierLaneId, TOPICS } from '../core/topics.ts';
 import { Applier, type ApplierDeps } from '../engine/apply.ts';
-import type { BusRecord, GroupMember } from '../ports/bus.ts';
+import { Flow } from '../engine/change/flow.ts';
+import type { AnswersHere } from '../engine/change/tell.ts';
+import type { BusRecord, GroupMember, GroupPartition } from '../ports/bus.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Stores } from '../ports/stores.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
@@ -13,6 +15,8 @@ export interface ApplierProcessDeps {
   clock: Clock;
   telemetry: Telemetry;
   installation: { id: string; slotsPerSet: number };
+  /** Whoever asks for changes in this process. */
+  changes: AnswersHere;
 }
 
 /** Changes of one batch, but one record at least: bounds the memory of a batch and the time until its first answer. */
@@ -26,7 +30,7 @@ export function applierService(deps: ApplierProcessDeps): Service {
   return inOrder('applier', deps.telemetry, [appliers(deps), housekeeping(deps)]);
 }
 
-function appliers({ stores, clock, telemetry, installation }: ApplierProcessDeps): Service {
+function appliers({ stores, clock, telemetry, installation, changes }: ApplierProcessDeps): Service {
   return service('appliers', telemetry, async () => {
     const deps: ApplierDeps = {
       ...stores,
@@ -34,31 +38,38 @@ function appliers({ stores, clock, telemetry, installation }: ApplierProcessDeps
       telemetry,
       slotsPerSet: installation.slotsPerSet,
       answersPartitions: await stores.bus.partitions(TOPICS.answers),
+      answersHere: changes,
     };
     const applier = new Applier(deps);
-    const opened = new Set<number>();
+    const flows = new Map<number, Flow>();
     const open = async (partition: number): Promise<void> => {
       applier.open(partition, await stores.bus.lane(applierLaneId(installation.id, partition)));
-      opened.add(partition);
     };
     const close = async (partition: number): Promise<void> => {
-      opened.delete(partition);
+      const flow = flows.get(partition);
+      flows.delete(partition);
       try {
+        await flow?.close();
         await applier.close(partition);
       } catch (error) {
         telemetry.event('warn', 'an applier did not close cleanly', { partition, error: String(error) });
       }
     };
+    const begin = (given: GroupPartition): Flow => {
+      const { partition } = given;
+      const flow = new Flow({ applier, clock, telemetry, open: () => open(partition) }, given);
+      flows.set(partition, flow);
+      return flow;
+    };
 
     const member: GroupMember = await stores.bus.join(APPLIER_GROUP, TOPICS.changes, {
-      async assigned({ partition }) {
-        await open(partition);
+      async assigned(given) {
+        await open(given.partition);
       },
-      async batch({ partition, signal, holder }, records) {
+      async batch(given, records) {
+        const flow = flows.get(given.partition) ?? begin(given);
         for (const part of parts(records)) {
-          // The lane is gone where somebody else has the partition, or had it for a moment: opened anew, it tells.
-          if (!applier.has(partition)) await open(partition);
-          await applier.apply({ partition, signal, holder, records: part });
+          await flow.give(part);
         }
       },
       async revoked({ partition }) {
@@ -67,7 +78,7 @@ function appliers({ stores, clock, telemetry, installation }: ApplierProcessDeps
     });
     return async () => {
       await member.close();
-      for (const partition of opened) await close(partition);
+      for (const partition of flows.keys()) await close(partition);
     };
   });
 }

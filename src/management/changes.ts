@@ -5,6 +5,7 @@ import { LIMITS } from '../core/limits.ts';
 import { type Answer, type AnsweredJob, type Change, changeKey, encodeMessage } from '../core/messages.ts';
 import { partitionOf } from '../core/murmur2.ts';
 import { TOPICS } from '../core/topics.ts';
+import type { AnswersHere } from '../engine/change/tell.ts';
 import type { Bus, BusMessage, BusProducer, SendFailure } from '../ports/bus.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
@@ -38,6 +39,12 @@ const SEND_CHANGES = 1_000;
 const SEND_BYTES = 4 * 1024 * 1024;
 const QUEUE_MOST = 10_000;
 const SEND_RETRY_MS = 50;
+/**
+ * Two sends begin at least so far apart, in ms: what comes meanwhile goes with the next one, through topic, applier and
+ * stores. A change waits 2 ms more on the average where there are many, and not at all where there are few. (m, 2,000 single
+ * creates/s on 2 cores with all servers: 730 -> 510 us of CPU a create in all processes, p50 10 -> 7 ms, p90 25 -> 15 ms.)
+ */
+const SEND_EVERY_MS = 4;
 const IDLE_MS = 60_000;
 
 interface Waiting {
@@ -55,12 +62,14 @@ interface Waiting {
 }
 
 /** The one way in for every change: a batching producer to the changes topic, and the answers that come back for them. */
-export class Changes implements Service {
+export class Changes implements Service, AnswersHere {
   readonly #deps: ChangesDeps;
   readonly #queueMost: number;
   readonly #waiting = new Map<string, Waiting>();
   #queue: Waiting[] = [];
   #producer: BusProducer | null = null;
+  /** When the last send began, monotonic ms. */
+  #begunMs = Number.NEGATIVE_INFINITY;
   readonly #sender: ReturnType<typeof loop>;
   readonly #all: Service;
 
@@ -68,8 +77,8 @@ export class Changes implements Service {
     const { bus, clock, telemetry } = deps;
     this.#deps = deps;
     this.#queueMost = deps.queueMost ?? QUEUE_MOST;
-    this.#sender = loop({ name: 'changes-sender', clock, telemetry, round: () => this.#sendSome() });
-    const answers = answerReaders(deps, (answer) => this.#onAnswer(answer));
+    this.#sender = loop({ name: 'changes-sender', clock, telemetry, round: (signal) => this.#sendSome(signal) });
+    const answers = answerReaders(deps, (answer) => this.answered(answer));
     this.#all = service('changes', telemetry, async () => {
       await answers.start();
       this.#producer = await bus.producer();
@@ -91,6 +100,11 @@ export class Changes implements Service {
 
   stop(): Promise<void> {
     return this.#all.stop();
+  }
+
+  /** To whom the answers of this process go. */
+  get replyTo(): string {
+    return this.#deps.incarnation;
   }
 
   get ready(): boolean {
@@ -141,8 +155,13 @@ export class Changes implements Service {
     if (failure !== undefined) throw refusedBy(failure);
   }
 
-  async #sendSome(): Promise<number> {
+  async #sendSome(signal: AbortSignal): Promise<number> {
     const { clock, telemetry } = this.#deps;
+    if (this.#queue.length > 0) {
+      const restMs = this.#begunMs + SEND_EVERY_MS - clock.monotonicMs();
+      if (restMs > 0) await clock.sleep(restMs, signal);
+      this.#begunMs = clock.monotonicMs();
+    }
     const batch = this.#take();
     telemetry.gauge('changes_queue_depth', this.#queue.length);
     telemetry.gauge('changes_queue_bound', this.#queueMost);
@@ -179,7 +198,7 @@ export class Changes implements Service {
     return batch;
   }
 
-  #onAnswer({ id, from, ownerFollows, outcome, job }: Answer): void {
+  answered({ id, from, ownerFollows, outcome, job }: Answer): void {
     const one = this.#waiting.get(id);
     if (one === undefined) return;
     if (from === 'owner') {

@@ -42,6 +42,10 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
     type: 'gauge',
     help: 'Batches of changes that wait for a round of the applier, at most one for each partition',
   },
+  applier_repeats_total: {
+    type: 'counter',
+    help: 'Times that stored changes were applied again, since they were not committed',
+  },
   applier_partitions: { type: 'gauge', help: 'Partitions of the changes topic that this applier works on' },
   // Worker, by slot.
   triggers_total: { type: 'counter', help: 'Triggers by slot and result (published, dropped and why)' },

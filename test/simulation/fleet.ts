@@ -99,7 +99,7 @@ export class Fleet {
     }
     const { changesPartitions } = installation;
     const changes = new Changes({ bus: stores.bus, clock, telemetry, changesPartitions, incarnation: randomUUID() });
-    return { service: inOrder('api', telemetry, [changes, applierService(deps)]), changes };
+    return { service: inOrder('api', telemetry, [changes, applierService({ ...deps, changes })]), changes };
   }
 
   /** Queues report how full they are and what they may hold. */

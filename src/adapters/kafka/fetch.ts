@@ -12,8 +12,10 @@ export interface Fetched {
 
 const READ_COMMITTED = 1;
 const MIN_BYTES = 1;
-/** Of one answer; a larger batch comes whole all the same, so no record is too large to be read. */
-const MAX_BYTES = 1024 * 1024;
+/** Of one partition in an answer; a larger batch comes whole all the same, so no record is too large to be read. */
+const PARTITION_BYTES = 1024 * 1024;
+/** Of one answer. */
+const MAX_BYTES = 4 * 1024 * 1024;
 /** No incremental fetch session: each request names the one partition. */
 const NO_SESSION = 0;
 const FINAL_EPOCH = -1;
@@ -26,28 +28,42 @@ export async function fetchFrom(
   offset: number,
   waitMs: number,
 ): Promise<Fetched> {
+  return (await fetchFromMany(connection, topic, [{ partition, offset }], waitMs)).get(partition)!;
+}
+
+/** The same for several partitions with one request, which is answered as soon as one of them has a record. */
+export async function fetchFromMany(
+  connection: Connection,
+  topic: string,
+  wanted: readonly { partition: number; offset: number }[],
+  waitMs: number,
+): Promise<Map<number, Fetched>> {
   const asked = {
     topicId: topic,
-    partitions: [
-      {
-        partition,
-        currentLeaderEpoch: -1,
-        fetchOffset: BigInt(offset),
-        lastFetchedEpoch: -1,
-        partitionMaxBytes: MAX_BYTES,
-      },
-    ],
+    partitions: wanted.map(({ partition, offset }) => ({
+      partition,
+      currentLeaderEpoch: -1,
+      fetchOffset: BigInt(offset),
+      lastFetchedEpoch: -1,
+      partitionMaxBytes: PARTITION_BYTES,
+    })),
   };
+  const maxBytes = Math.min(MAX_BYTES, wanted.length * PARTITION_BYTES);
   const answer = await fetchV12.api
-    .async(connection, waitMs, MIN_BYTES, MAX_BYTES, READ_COMMITTED, NO_SESSION, FINAL_EPOCH, [asked], [], '')
+    .async(connection, waitMs, MIN_BYTES, maxBytes, READ_COMMITTED, NO_SESSION, FINAL_EPOCH, [asked], [], '')
     .catch(answerIn<fetchV12.FetchResponse>);
-  const found = answer.responses[0]?.partitions[0];
-  if (found === undefined) return { code: answer.errorCode, records: [], next: offset };
-  const aborted = (found.abortedTransactions ?? []).map(({ producerId, firstOffset }) => ({
-    producerId,
-    firstOffset: Number(firstOffset),
-  }));
-  return { code: found.errorCode, ...committedOf(partition, found.records ?? [], aborted, offset) };
+  const answered = new Map(answer.responses[0]?.partitions.map((one) => [one.partitionIndex, one]));
+  return new Map(
+    wanted.map(({ partition, offset }) => {
+      const found = answered.get(partition);
+      if (found === undefined) return [partition, { code: answer.errorCode, records: [], next: offset }];
+      const aborted = (found.abortedTransactions ?? []).map(({ producerId, firstOffset }) => ({
+        producerId,
+        firstOffset: Number(firstOffset),
+      }));
+      return [partition, { code: found.errorCode, ...committedOf(partition, found.records ?? [], aborted, offset) }];
+    }),
+  );
 }
 
 /**

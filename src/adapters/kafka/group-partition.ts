@@ -1,10 +1,10 @@
-import type { BusReader, BusRecord, GroupHandler, GroupPartition } from '../../ports/bus.ts';
+import type { BusRecord, GroupHandler, GroupPartition } from '../../ports/bus.ts';
 import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Cluster } from './cluster.ts';
 import { type HeldPartition, storedOffset } from './group-offsets.ts';
+import type { GroupReader, PartitionReader } from './group-reader.ts';
 import { offsetOf } from './offsets.ts';
 import { describe } from './protocol-errors.ts';
-import { openReader } from './reader.ts';
 
 const READ_MS = 5_000;
 /** Records of one batch: what a batch costs beside its records (a transaction, mostly) is worth many of them. */
@@ -21,10 +21,12 @@ export class PartitionWorker {
   readonly #stop = new AbortController();
   readonly #ended: Promise<void>;
   readonly #partition: GroupPartition;
-  #reader: BusReader | null = null;
+  readonly #source: GroupReader;
+  #reader: PartitionReader | null = null;
 
-  constructor(cluster: Cluster, name: HeldPartition, handler: GroupHandler, telemetry: Telemetry) {
+  constructor(cluster: Cluster, source: GroupReader, name: HeldPartition, handler: GroupHandler, telemetry: Telemetry) {
     this.#cluster = cluster;
+    this.#source = source;
     this.name = name;
     this.#handler = handler;
     this.#telemetry = telemetry;
@@ -36,7 +38,7 @@ export class PartitionWorker {
   /** Answers when the batch that runs, if one does, and `revoked` have ended. */
   async stop(): Promise<void> {
     this.#stop.abort();
-    await this.#reader?.close();
+    this.#reader?.close();
     await this.#ended;
   }
 
@@ -52,7 +54,7 @@ export class PartitionWorker {
     await this.#untilDone('open', async () => {
       // Whoever the handler fenced in `assigned` may have stored an offset until then.
       this.#partition.next = await this.#begin();
-      this.#reader = await openReader(this.#cluster, this.name.topic, this.name.partition, this.#partition.next);
+      this.#reader = this.#source.open(this.name.partition, this.#partition.next);
     });
     while (!this.#stop.signal.aborted) {
       let records: BusRecord[] = [];
@@ -63,7 +65,7 @@ export class PartitionWorker {
       await this.#untilDone('batch', () => this.#handler.batch(this.#partition, records));
       this.#partition.next = records.at(-1)!.offset + 1;
     }
-    await this.#reader?.close();
+    this.#reader?.close();
     if (given) await this.#untilDone('revoked', async () => this.#handler.revoked?.(this.#partition), true);
   }
 

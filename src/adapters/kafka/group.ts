@@ -5,6 +5,7 @@ import type { Telemetry } from '../../ports/telemetry.ts';
 import type { Cluster } from './cluster.ts';
 import { storeOffset } from './group-offsets.ts';
 import { PartitionWorker } from './group-partition.ts';
+import { GroupReader } from './group-reader.ts';
 import { describe, unavailable } from './protocol-errors.ts';
 
 const HEARTBEAT_MS = 1_000;
@@ -42,6 +43,7 @@ class KafkaMember implements GroupMember {
   readonly #handler: GroupHandler;
   readonly #telemetry: Telemetry;
   readonly #consumer: Consumer;
+  #reader: GroupReader | null = null;
   #workers = new Map<number, PartitionWorker>();
   #closed = false;
 
@@ -115,15 +117,19 @@ class KafkaMember implements GroupMember {
   #take(partitions: readonly number[]): void {
     if (this.#closed) return;
     const { generationId, memberId } = this.#consumer;
+    const reader = new GroupReader(this.#cluster, this.#topic, partitions.length);
+    this.#reader = reader;
     for (const partition of partitions) {
       const name = { group: this.#group, topic: this.#topic, partition, generationId, memberId: memberId ?? '' };
-      this.#workers.set(partition, new PartitionWorker(this.#cluster, name, this.#handler, this.#telemetry));
+      this.#workers.set(partition, new PartitionWorker(this.#cluster, reader, name, this.#handler, this.#telemetry));
     }
   }
 
   async #release(): Promise<void> {
     const workers = [...this.#workers.values()];
+    const reader = this.#reader;
     await Promise.all(workers.map((worker) => worker.stop()));
+    await reader?.close();
     this.#workers.clear();
   }
 

@@ -18,16 +18,30 @@ export interface AppliedMessages {
   answers: readonly BusMessage[];
 }
 
+/** Whoever waits for answers in the process of the applier: they reach him without the bus. */
+export interface AnswersHere {
+  readonly replyTo: string;
+  answered(answer: Answer): void;
+}
+
+/** Answers for this process. */
+export interface OwnAnswers {
+  /** May be told as soon as the batch is stored. */
+  stored: readonly Answer[];
+  /** Are told when it is committed. */
+  committed: readonly Answer[];
+}
+
 /** What the owners of slots and those who asked are told: the messages to the fast path and the answers. */
 export function messagesFor(
   works: readonly Work[],
   told: Told,
   ofLines: readonly ShardMessage[],
-  slots: ShardSlots,
-  answersPartitions: number,
-): AppliedMessages {
+  { slots, answersPartitions, here }: { slots: ShardSlots; answersPartitions: number; here: string | null },
+): AppliedMessages & { own: OwnAnswers } {
   const fast: BusMessage[] = [];
   const answers: BusMessage[] = [];
+  const own = { stored: [] as Answer[], committed: [] as Answer[] };
   const tell = ({ shard, message }: ShardMessage): void => {
     const key = `${shard}-${message.number}`;
     fast.push({ partition: slots.partition(shard), key, value: encodeMessage(message) });
@@ -38,11 +52,30 @@ export function messagesFor(
     for (const done of work.sequence.done) {
       const { replyTo } = done.change;
       if (replyTo === undefined) continue;
-      const value = encodedAnswer(done, replyTo, ownerFollows(work, done, told));
-      answers.push({ partition: partitionOf(replyTo, answersPartitions), key: replyTo, value });
+      const follows = ownerFollows(work, done, told);
+      if (replyTo === here)
+        own[standsWhenStored(done, follows) ? 'stored' : 'committed'].push(ownAnswer(done, replyTo, follows));
+      else {
+        const value = encodedAnswer(done, replyTo, follows);
+        answers.push({ partition: partitionOf(replyTo, answersPartitions), key: replyTo, value });
+      }
     }
   }
-  return { fast, answers };
+  return { fast, answers, own };
+}
+
+/**
+ * Whether a change stands as soon as its batch is in the stores: it made a version, which the same records again find with its
+ * outcome, and no owner has to be told. What wrote nothing (a refusal, no change) is decided anew when the records come
+ * again after a crash; what an owner must hear of is in force when the message to him is committed.
+ */
+function standsWhenStored({ change, outcome }: ChangeDone, follows: boolean): boolean {
+  return outcome.ok && !follows && outcome.result !== 'unchanged' && change.action.kind !== 'move';
+}
+
+function ownAnswer({ change, outcome, job }: ChangeDone, replyTo: string, ownerFollows: boolean): Answer {
+  const answer: Answer = { v: 1, id: change.id, replyTo, from: 'applier', ownerFollows, outcome };
+  return change.wantsJob && outcome.ok && job !== null ? { ...answer, job } : answer;
 }
 
 /** The messages of several batches as one. */

@@ -27,9 +27,9 @@ export interface WriteContext {
 
 /**
  * Decides works and writes their documents. Where a batch puts many jobs they are taken for new ones, as long as most of
- * them were new the last time: they are decided and inserted without being read, the unique key is the guard, and only those
- * that are there already are read and decided again. (m: a read of 5,000 keys that are not there costs a third of their
- * insertion.)
+ * them were new the last time; so are those that are to be made only if they are not there. They are decided and inserted
+ * without being read, the unique key is the guard, and only those that are there already are read and decided again. (m: a
+ * read of 5,000 keys that are not there costs a third of their insertion.)
  */
 export class JobWriter {
   readonly #jobs: JobStore;
@@ -87,7 +87,8 @@ export class JobWriter {
   async #writeWorks(works: readonly Work[], context: WriteContext): Promise<void> {
     let open = works.filter(({ cluster }) => cluster !== null);
     const puts = open.filter(beginsWithPut);
-    const blind = new Set(this.#mostAreNew && puts.length >= BLIND_FROM ? puts : []);
+    const areNew = this.#mostAreNew && puts.length >= BLIND_FROM;
+    const blind = new Set(areNew ? puts : puts.filter(isForNew));
     open = await this.#round(open, blind, context);
     if (puts.length >= BLIND_FROM) {
       const again = new Set(open);
@@ -153,6 +154,11 @@ function isLine({ change }: Work['records'][number]): boolean {
 function beginsWithPut({ records }: Work): boolean {
   const { action, ifVersion } = records[0]!.change;
   return action.kind === 'put' && action.onlyIf !== 'present' && ifVersion === undefined;
+}
+
+function isForNew({ records }: Work): boolean {
+  const { action } = records[0]!.change;
+  return action.kind === 'put' && action.onlyIf === 'absent';
 }
 
 /** The calendars that stored works use, as they stand now; none are read where none are used. */

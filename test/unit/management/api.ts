@@ -68,7 +68,7 @@ export async function openApi(setup: ApiSetup = {}): Promise<ApiUnderTest> {
     ...(answerWaitMs === undefined ? {} : { answerWaitMs }),
     ...(queueMost === undefined ? {} : { queueMost }),
   });
-  const applier = applierService({ stores, clock, telemetry, installation });
+  const applier = applierService({ stores, clock, telemetry, installation, changes });
   const running = inOrder('test', telemetry, setup.applier === false ? [changes] : [applier, changes]);
   await running.start();
   const options: ApiOptions = {

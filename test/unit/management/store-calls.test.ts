@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { memoryStores } from '../../../src/adapters/memory/stores.ts';
 import { systemClock } from '../../../src/adapters/system/clock.ts';
-import { type ApiUnderTest, CRON, jobUrl, openApi } from './api.ts';
+import { type ApiUnderTest, CRON, JOBS, jobUrl, openApi } from './api.ts';
 
 /** What a single change may ask of the stores behind MongoDB: a read of the job and a write of it. */
 const calls: string[] = [];
@@ -44,9 +44,15 @@ it.each([
   expect(calls).toEqual(['jobs.getMany', 'jobs.replaceMany']);
 });
 
-it('a payload too large for an answer is read by whoever asked', async () => {
+it('a payload that is too large for the bus is not read either: the applier of this process answers with it', async () => {
   const payload = 'x'.repeat(200_000);
   const answer = await api.call('PUT', jobUrl('large'), { schedule: CRON, payload });
   expect(answer).toMatchObject({ status: 201, headers: { etag: '"1"' }, json: { payload, version: 1 } });
-  expect(calls.filter((call) => call === 'jobs.get')).toHaveLength(1);
+  expect(calls.filter((call) => call === 'jobs.get')).toEqual([]);
+});
+
+it('a job that is to be new is written without a read', async () => {
+  const answer = await api.call('POST', JOBS, { key: 'new', schedule: CRON });
+  expect(answer).toMatchObject({ status: 201 });
+  expect(calls.filter((call) => call.startsWith('jobs.'))).toEqual(['jobs.insertMany']);
 });

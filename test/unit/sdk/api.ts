@@ -35,7 +35,7 @@ export async function startApi(options: { apiKey?: string; port?: number; stores
   const incarnation = crypto.randomUUID();
   const { changesPartitions } = installation;
   const changes = new Changes({ bus: stores.bus, clock, telemetry, changesPartitions, incarnation });
-  const appliers = applierService({ stores, clock, telemetry, installation });
+  const appliers = applierService({ stores, clock, telemetry, installation, changes });
   const api = apiServer(
     {
       stores,
