@@ -11,16 +11,14 @@ declare module 'autocannon' {
       overallRate: number;
       /** In seconds. */
       duration: number;
+      ignoreCoordinatedOmission: boolean;
       method: 'POST';
       headers: Record<string, string>;
       requests: { setupRequest(request: Request): Request }[];
     }
     interface Result {
       /** In ms. */
-      latency: { p50: number; p99: number; p99_9: number; max: number };
-      requests: { total: number };
-      non2xx: number;
-      errors: number;
+      latency: { p50: number; p99: number };
     }
   }
   function autocannon(options: autocannon.Options): Promise<autocannon.Result>;
