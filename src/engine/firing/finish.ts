@@ -122,7 +122,7 @@ interface Ended {
 /** What one call takes of all shards together. */
 function takeEnded(slot: SlotState): Ended[] {
   const ended: Ended[] = [];
-  let room: number = LIMITS.recorderMembers;
+  let room: number = LIMITS.recordedJobs;
   for (const shard of slot.shards.values()) {
     if (room === 0) break;
     if (shard.ended.length === 0) continue;
