@@ -80,7 +80,7 @@ describe('places for a bulk', () => {
   it('counts its patience from the last shard, however slowly they come', async () => {
     const { placing, lose, clock, stores } = await running();
     await lose();
-    let id = 100;
+    let id = 200;
     const slowly = (): void =>
       void clock.after(50_000, () => {
         const shard = {
@@ -92,7 +92,7 @@ describe('places for a bulk', () => {
           triggersPerSecond: 0,
         } as const;
         void stores.shards.create([{ ...shard, id: id++, saturated: false }]);
-        if (id < 104) slowly();
+        if (id < 204) slowly();
       });
     slowly();
     const { placed, tookMs } = await placing(120_000);
