@@ -69,6 +69,10 @@ export async function recordFinished(slot: SlotState): Promise<number> {
     await Promise.all(ended.map((one) => removeRecorded(slot, one)));
     recorded += all.length;
     slot.count('jobs_finished_total', {}, all.length);
+    // The few that ended meanwhile wait for others: a call for each few costs the store far more.
+    const more =
+      all.length === LIMITS.recordedJobs || [...slot.shards.values()].some(({ finished, lost }) => finished && !lost);
+    if (!more) break;
   }
   return recorded;
 }
