@@ -13,10 +13,7 @@ const RETRY_MAX_MS = 500;
 
 /** How often it is looked for blocks of finished jobs, in ms: what ends together meanwhile is folded together. */
 const FOLD_EVERY_MS = 5_000;
-/**
- * Between two folds there is a rest of this many times their length, so that they take a sixth of what the job store can do:
- * (m) 10,000 jobs/s on two idle cores, a third of what can be registered there.
- */
+/** Between two folds there is a rest of this many times their length: they take a sixth of the job store's time. */
 const FOLD_RESTS = 5;
 
 /** Name of this machine and process, for people. */
