@@ -11,7 +11,7 @@ const RECORD_WAIT_S = 60;
 export const oneshot: Bench = {
   what: 'RATE one-shots a second, recorded as finished',
   // A little above what is to be shown: the rate of recording is counted, which ends a little after the firing.
-  // Each one-shot is new to the wheel, which makes of its record what fires: one thread fell behind at 62,000 of them a second.
+  // Each one-shot is new to the wheel, which makes of its record what fires: one thread fell behind at 62,000/s when that took 9.1 us.
   defaults: { rate: 68_000, seconds: 30, rawS: 0, jobs: 0, wheels: 2 },
   async run(asked, log) {
     const spanS = asked.warmUpS + asked.seconds;
