@@ -4,7 +4,7 @@ import type { Bench } from './bench.ts';
 /** A minute boundary at its worst: all jobs are due at one instant, and at no other within the run. */
 export const burst: Bench = {
   what: 'JOBS jobs due at one instant',
-  defaults: { periodMs: 3_600_000, seconds: 20, rawS: 10 },
+  defaults: { periodMs: 3_600_000, seconds: 20, rawS: 10, wheels: 2 },
   async run(options, log) {
     const { jobs, periodMs } = options;
     const { result, verdict, grid } = await gridRun({

@@ -8,8 +8,8 @@ import type { Bench } from './bench.ts';
 const P99_MOST_MS = 100;
 /** Each step's first seconds are those of the change itself. */
 const SETTLE_S = 2;
-/** A worker that is this far behind will not come back at a rate that only rises, in ms. */
-const HOPELESS_MS = 5_000;
+/** A worker that is this far behind will not come back at a rate that only rises, in ms; slots without shards tell of it each 5 s. */
+const HOPELESS_MS = 12_000;
 
 interface Step {
   offered_per_s: number;
