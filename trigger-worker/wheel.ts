@@ -25,7 +25,7 @@ const ROUND_MAX_MS = 25;
 const IDLE_WAIT_MS = 50;
 /**
  * A scan that took up many jobs at once leaves garbage behind, which V8 would collect while they fire: (m) with a million jobs due
- * at one instant for 0.7 s, and the last one was out after 1.9 s instead of 1.1. So it is collected when their number has grown by
+ * at one instant for 0.7 s, and the last one was out after 1.5 to 1.9 s, now 1.1. So it is collected when their number has grown by
  * so many, has stood still for so long, and nothing is due for so long, in ms. Where jobs fire all the time that never happens.
  */
 const COLLECT_ENTRIES = 100_000;
