@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import type { SlotRunner } from '../../src/engine/firing/slot.ts';
 import type { Bus } from '../../src/ports/bus.ts';
-import { T0, World } from '../unit/engine/world.ts';
+import { JOBS, putJobs } from '../unit/engine/bad-jobs.ts';
+import { World } from '../unit/engine/world.ts';
 import { brokers, openBus, unique } from './kafka-opening.ts';
 import { ownTopics } from './own-topics.ts';
 
-const JOBS = 300;
 const SECONDS = 4;
 const STEP_MS = 5;
 
@@ -25,15 +25,7 @@ async function firing(delivery: 'at-least-once' | 'exactly-once', bad: boolean):
     calls += 1;
   });
   const world = await World.open(delivery, { bus, partitions: 1 });
-  await world.cluster('gone', false);
-  for (let i = 0; i < JOBS; i += 1) {
-    const schedule = { kind: 'rate' as const, everyMs: 1_000, anchorMs: T0 + i * 3 };
-    await world.put(`good${i}`, { schedule });
-    if (bad && i % 100 === 0) {
-      await world.put(`gone${i}`, { schedule, cluster: 'gone' });
-      await world.put(`large${i}`, { schedule, payload: 'x'.repeat(1_200_000) });
-    }
-  }
+  await putJobs(world, bad);
   const runner = await world.adopted();
   calls = 0;
   // The topic has one partition, so its records stand in the order in which they were acknowledged.

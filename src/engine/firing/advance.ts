@@ -95,9 +95,10 @@ function moveOn(slot: SlotState, item: Item, nowMs: number): void {
 }
 
 /**
- * Writes the scores of jobs whose next time lies beyond the horizon, in batches, all shards at the same time. Finished ones
- * go to the recorder; only where that is far behind, 0 is written for them, so that their entries can leave: a store that takes calls as they come gets them as one. An entry leaves when the store says that its score is
- * above H; one that a scan has overtaken stays. Answers how many were written.
+ * Writes the scores of jobs whose next time lies beyond the horizon, in batches, all shards at the same time: a store that takes
+ * calls as they come gets them as one. An entry leaves when the store says that its score is above H; one that a scan has
+ * overtaken stays. Finished ones go to the recorder; only where that is far behind, 0 is written for them, so that their entries
+ * can leave. Answers how many were written.
  */
 export async function flushWriteBacks(slot: SlotState): Promise<number> {
   const waiting = [...slot.shards.values()].filter((shard) => shard.queue.length > 0 && !shard.lost);

@@ -2,8 +2,8 @@ import { isCode } from '../../core/errors.ts';
 import type { SlotState } from './slot-state.ts';
 
 /**
- * What takes no triggers now: topics that do not exist, and partitions without a leader or that do not answer. Their jobs wait behind cursors, so they hold
- * up nothing; others of the same batch go without them.
+ * What takes no triggers now: topics that do not exist, and partitions without a leader or that do not answer. Their jobs wait
+ * behind cursors, so they hold up nothing; others of the same batch go without them.
  */
 export function isAway(slot: SlotState, topic: string, partition: number): boolean {
   const { away } = slot;

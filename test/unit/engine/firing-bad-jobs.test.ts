@@ -1,20 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { T0, World } from './world.ts';
-
-const JOBS = 300;
+import { JOBS, putJobs } from './bad-jobs.ts';
+import { World } from './world.ts';
 
 /** 1 % of the jobs go to a topic that is missing, another 1 % are larger than their topic allows. */
 async function firing(delivery: 'at-least-once' | 'exactly-once', bad: boolean): Promise<World> {
   const world = await World.open(delivery);
-  await world.cluster('gone', false);
-  for (let i = 0; i < JOBS; i += 1) {
-    const schedule = { kind: 'rate' as const, everyMs: 1_000, anchorMs: T0 + i * 3 };
-    await world.put(`good${i}`, { schedule });
-    if (bad && i % 100 === 0) {
-      await world.put(`gone${i}`, { schedule, cluster: 'gone' });
-      await world.put(`large${i}`, { schedule, payload: 'x'.repeat(1_200_000) });
-    }
-  }
+  await putJobs(world, bad);
   const runner = await world.adopted();
   await world.run(runner, 5_000, 5);
   return world;

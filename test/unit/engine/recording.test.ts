@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { carillonError } from '../../../src/core/errors.ts';
 import { LIMITS } from '../../../src/core/limits.ts';
+import type { SlotRunner } from '../../../src/engine/firing/slot.ts';
 import type { Stores } from '../../../src/ports/stores.ts';
 import { once, T0, World } from './world.ts';
 
@@ -64,12 +65,7 @@ test('what was not recorded, after a failure or by an owner that died, is found 
   const first = await world.adopted({ stores });
   for (let i = 0; i < 30; i += 1) await world.put(`j${i}`, { schedule: once(T0 + 1_000), shard: i % 3 });
   setAway(true);
-  for (let i = 0; i < 30; i += 1) {
-    await world.clock.advance(50);
-    await world.through(first.readFast(0));
-    while (first.tick(world.nowMs) > 0) await first.settled();
-  }
-  await world.through(first.flushWriteBacks());
+  await fire(world, first);
   await expect(first.recordFinished()).rejects.toMatchObject({ code: 'unavailable' });
   expect(await left()).toBe(30);
   setAway(false);
@@ -125,12 +121,7 @@ test('where the recorder is far behind, the store keeps what is finished, and en
   const jobs = LIMITS.endedMembers + 100;
   for (let i = 0; i < jobs; i += 1) await world.put(`j${i}`, { schedule: once(T0 + 1_000), shard: 0 });
   setAway(true);
-  for (let i = 0; i < 30; i += 1) {
-    await world.clock.advance(50);
-    await world.through(first.readFast(0));
-    while (first.tick(world.nowMs) > 0) await first.settled();
-  }
-  await world.through(first.flushWriteBacks());
+  await fire(world, first);
   expect(first.entries).toBe(LIMITS.endedMembers);
   await first.commitProgress(true);
   first.drop('killed');
@@ -172,3 +163,13 @@ test('what is finished while the store is asked is not forgotten', async () => {
   expect(await runner.recordFinished()).toBe(1);
   expect(await left()).toBe(0);
 });
+
+/** What is due within 1.5 s fires, and scores are written; nothing is recorded. */
+async function fire(world: World, runner: SlotRunner): Promise<void> {
+  for (let i = 0; i < 30; i += 1) {
+    await world.clock.advance(50);
+    await world.through(runner.readFast(0));
+    while (runner.tick(world.nowMs) > 0) await runner.settled();
+  }
+  await world.through(runner.flushWriteBacks());
+}
